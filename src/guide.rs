@@ -1,35 +1,42 @@
 //! Pages for operators, services, and users of other libraries. They contain documentation only. The
 //! [crate's page](crate) has everything that a program needs to know.
 //!
-//! - [Operating](operating): settings of the servers, ways to look at locks, what to watch, log
-//!   lines, holds in outages, limits, stuck locks.
+//! - [Operating](operating): settings of servers and clients, observability, log lines, what happens
+//!   to held locks in outages, limits, stuck locks, stability.
+//! - [Kubernetes](kubernetes): probes, the end of a pod, servers in the cluster, a reaper.
 //! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its
 //!   lock.
-//! - [Services](services): a lock for each request of a server: readiness, outages, limits, names,
-//!   shutdown.
-//! - [Asynchronous programs](asynchronous): the blocking locks in tasks: cancelled waits, guards,
-//!   losses.
+//! - [Services](services): a lock for each request: readiness, outages, errors, callers that
+//!   disconnect, several items, names, shutdown.
+//! - [Asynchronous programs](asynchronous): the blocking locks in tasks: guards, cancelled waits,
+//!   threads, losses, leadership.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
 //! - [With other clients](other_clients): programs in other languages that can share a lock.
-//! - [Curator](from_curator), for Java: its names and ours; both use the same nodes and can share a
-//!   lock.
-//! - [kazoo](from_kazoo), for Python: its names and ours, and how to share a lock.
+//! - [Curator](from_curator), for Java: its names and ours, and how to move a fleet step by step.
+//! - [kazoo](from_kazoo), for Python: its names and ours, and how to share locks and permits.
 //! - [parking_lot](from_parking_lot), for threads of one process: how distributed locks differ, and
-//!   what a second lock by the same thread does.
+//!   what happens if a thread locks again.
 
 // Each link of a page has two definitions, of which the first counts. rustdoc sees those of
 // `links.txt` first, which lead to items. A forge sees those at the end of the page, which lead to
-// files. `tests/api` checks both.
+// files. `tests/api` checks both. The same is true of pictures: rustdoc serves no files, so `pictures.txt` contains them.
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/operating.md")]
 pub mod operating {}
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/kubernetes.md")]
+pub mod kubernetes {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/guarded_writes.md")]
 pub mod guarded_writes {}
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/services.md")]
 pub mod services {}
 

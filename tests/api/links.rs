@@ -12,6 +12,9 @@ use crate::source::files;
 /// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
+/// What it puts there for the pictures.
+const PICTURES_FOR_RUSTDOC: &str = "src/guide/pictures/pictures.txt";
+
 /// What is on a page.
 #[derive(Debug, Default)]
 struct Page {
@@ -103,12 +106,14 @@ fn links_between_files_resolve_and_render_on_a_forge() {
 #[test]
 fn rustdoc_links_of_the_guide_lead_to_no_file() {
     let root = &crate::root();
-    let definitions = text(&root.join(FOR_RUSTDOC));
+    let definitions = [FOR_RUSTDOC, PICTURES_FOR_RUSTDOC].map(|file| text(&root.join(file)));
+    let definitions = definitions.concat();
     let mut problems = Vec::new();
     for file in pages(&root.join("src/guide")) {
         let page = read(&format!("{definitions}\n{}", text(&file)));
         let is_good = |target: &&String| {
-            is_elsewhere(target) || target.starts_with("crate") || target.starts_with('#')
+            let inside = ["crate", "#", "data:image/svg+xml;base64,"];
+            is_elsewhere(target) || inside.iter().any(|begin| target.starts_with(begin))
         };
         let files = page.targets.iter().filter(|target| !is_good(target));
         problems.extend(files.map(|target| format!("{}: {target}", file.display())));

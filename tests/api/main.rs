@@ -10,6 +10,7 @@ mod links;
 mod list;
 mod log_lines;
 mod names;
+mod pictures;
 mod print;
 mod registry;
 mod seam;

@@ -5,6 +5,7 @@ import sys
 import time
 
 from kazoo.client import KazooClient
+from kazoo_permit import permit
 from lines import answer, read_lines
 
 # What others call their nodes that stand in the way of a mutex, a read and a write.
@@ -34,14 +35,14 @@ class Peer:
     def __init__(self, client, who):
         self.client = client
         self.who = who
-        self.taken = None
+        self.give_back = None
 
     def obey(self, words):
         if words[0] == "run":
             times, folder, taking = int(words[1]), words[2], words[3:]
             for _ in range(times):
                 self.take(taking)
-                kind = taking[0].replace("plain", "lock")
+                kind = {"plain": "lock", "acquire": "permit"}.get(taking[0], taking[0])
                 visit(folder, kind, self.who)
                 self.unlock()
         elif words[0] == "unlock":
@@ -50,7 +51,15 @@ class Peer:
             self.take(words)
 
     def take(self, words):
-        kind, path = words
+        kind, path, *numbers = words
+        if kind == "acquire":
+            count, limit = map(int, numbers)
+            if count != 1:
+                raise ValueError("one permit at a time")
+            held = permit(self.client, path, limit)
+            held.__enter__()
+            self.give_back = lambda: held.__exit__(None, None, None)
+            return
         recipe = {
             "lock": self.client.Lock,
             "plain": self.client.Lock,
@@ -60,11 +69,11 @@ class Peer:
         lock = recipe(path, self.who, extra_lock_patterns=OTHERS[kind])
         if not lock.acquire():
             raise RuntimeError("not acquired")
-        self.taken = lock
+        self.give_back = lock.release
 
     def unlock(self):
-        self.taken.release()
-        self.taken = None
+        self.give_back()
+        self.give_back = None
 
 
 def visit(folder, kind, who):
@@ -75,7 +84,7 @@ def visit(folder, kind, who):
     seen = ",".join(os.listdir(os.path.join(folder, "in")))
     with open(os.path.join(folder, "log"), "a") as log:
         log.write(f"{who} {kind} {seen}\n")
-    alone = kind != "read"
+    alone = kind in ("lock", "write")
     counter = os.path.join(folder, "counter")
     if alone:
         with open(counter) as file:

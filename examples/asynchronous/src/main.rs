@@ -5,7 +5,7 @@
 //! cargo run -p asynchronous
 //! ```
 //!
-//! [`task_lock`] is the part to copy. The guide's page `asynchronous` says why it is as it is.
+//! [`task_lock`] is the part to copy. The guide explains it on the page `asynchronous`.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zoolock::Client;
 
-use task_lock::{TaskGuard, TaskLock};
+use task_lock::{TaskGuard, TaskLocks};
 
 const PATH: &str = "/zoolock-examples/asynchronous";
 
@@ -41,10 +41,10 @@ async fn work(guard: TaskGuard, finished: oneshot::Receiver<()>) -> bool {
 }
 
 async fn run(client: Client) -> Result<(), Box<dyn Error>> {
-    let lock = TaskLock::new(&client, PATH)?;
+    let lock = TaskLocks::new(&client).at(PATH)?;
     let guard = lock.acquire().await?;
     let impatient = timeout(Duration::from_millis(100), lock.acquire()).await;
-    println!("the second task {}", if impatient.is_ok() { "works, too" } else { "gave up" });
+    println!("the second task {}", if impatient.is_ok() { "works as well" } else { "gave up" });
     let (finish, finished) = oneshot::channel();
     let working = tokio::spawn(work(guard, finished));
     let _ = finish.send(());

@@ -1,48 +1,76 @@
 //! Locks for the tasks of an asynchronous program: the part to copy.
 
+use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::task::spawn_blocking;
 use zoolock::{CancelToken, Client, DistributedLock, Error, Guard, Hold, LockOptions, Wait};
 
-/// A lock for tasks. Its tasks wait for each other without a thread. Only the first of them has a
-/// thread, which waits at the servers.
+/// The locks of a process for its tasks. Clones share the queues of tasks.
+#[derive(Clone)]
+pub(crate) struct TaskLocks {
+    client: Client,
+    /// By path, those in use and some that were in use.
+    queues: Arc<Mutex<HashMap<String, Weak<Queue>>>>,
+}
+
+/// A lock for tasks. The tasks of a path wait for each other without a thread. Only the first of
+/// them has a thread, which waits for other processes.
 #[derive(Clone)]
 pub(crate) struct TaskLock {
     lock: DistributedLock,
-    turn: Arc<Mutex<()>>,
+    queue: Arc<Queue>,
 }
 
-/// A held lock. Its drop does not block. Fields are dropped in this order.
+type Queue = tokio::sync::Mutex<()>;
+
+/// A held lock. Dropping it does not block. Its fields are dropped in this order.
 pub(crate) struct TaskGuard {
     guard: Guard,
-    ended: watch::Receiver<()>,
     _turn: OwnedMutexGuard<()>,
 }
 
-impl TaskLock {
-    /// Creates a lock at a path. No I/O.
-    pub(crate) fn new(client: &Client, path: &str) -> zoolock::Result<TaskLock> {
-        let options = LockOptions::new().background_release(true);
-        let lock = DistributedLock::with_options(client, path, options)?;
-        Ok(TaskLock { lock, turn: Arc::default() })
+impl TaskLocks {
+    pub(crate) fn new(client: &Client) -> TaskLocks {
+        TaskLocks { client: client.clone(), queues: Arc::default() }
     }
 
-    /// Acquires the lock. A dropped future leaves no node, and no thread that waits.
+    /// Returns the lock at a path. No I/O.
+    pub(crate) fn at(&self, path: &str) -> zoolock::Result<TaskLock> {
+        let options = LockOptions::new().background_release(true);
+        let lock = DistributedLock::with_options(&self.client, path, options)?;
+        Ok(TaskLock { lock, queue: self.queue(path) })
+    }
+
+    fn queue(&self, path: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(path).and_then(Weak::upgrade) {
+            return queue;
+        }
+        if queues.len() == queues.capacity() {
+            queues.retain(|_, queue| queue.strong_count() > 0); // before the map grows
+        }
+        let queue = Arc::default();
+        queues.insert(path.to_owned(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
+impl TaskLock {
+    /// Acquires the lock. Dropping the future leaves neither a node nor a waiting thread behind.
     pub(crate) async fn acquire(&self) -> zoolock::Result<TaskGuard> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let (lock, token) = (self.lock.clone(), CancelToken::new());
-        let wait = Wait::FOREVER.cancelled_by(&token);
-        let acquire = move || {
-            let guard = lock.acquire_within(wait)?.expect("it waits without a limit");
-            let (end, ended) = watch::channel(());
-            guard.on_end(move || drop(end));
-            Ok(TaskGuard { guard, ended, _turn: turn })
+        let turn = Arc::clone(&self.queue).lock_owned().await;
+        let (lock, cancel) = (self.lock.clone(), CancelOnDrop(CancelToken::new()));
+        let wait = Wait::FOREVER.cancelled_by(&cancel.0);
+        let acquire = move || loop {
+            // Without a limit, the lock is never busy.
+            if let Some(guard) = lock.acquire_within(wait.clone())? {
+                return Ok(TaskGuard { guard, _turn: turn });
+            }
         };
-        let mut call = Call { token, thread: spawn_blocking(acquire) };
-        match (&mut call.thread).await.map_err(|error| error.try_into_panic()) {
+        match spawn_blocking(acquire).await.map_err(|error| error.try_into_panic()) {
             Ok(acquired) => acquired,
             Err(Ok(panic)) => resume_unwind(panic),
             Err(Err(_)) => Err(Error::Closed), // the runtime ends
@@ -50,15 +78,11 @@ impl TaskLock {
     }
 }
 
-struct Call {
-    token: CancelToken,
-    thread: JoinHandle<zoolock::Result<TaskGuard>>,
-}
+struct CancelOnDrop(CancelToken);
 
-impl Drop for Call {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.thread.abort(); // in case that it has not begun
-        self.token.cancel();
+        self.0.cancel();
     }
 }
 
@@ -68,8 +92,10 @@ impl TaskGuard {
         &self.guard
     }
 
-    /// Returns when the hold is over.
+    /// Returns when the hold is over. Call it once.
     pub(crate) async fn ended(&self) {
-        let _ = self.ended.clone().changed().await; // its sender is dropped
+        let (end, ended) = oneshot::channel::<()>();
+        self.guard.on_end(move || drop(end));
+        let _ = ended.await; // its sender is dropped
     }
 }

@@ -10,6 +10,7 @@ use zoolock::testing::Server;
 use zoolock_test_support::{Direction, FaultProxy, wait_until};
 
 use super::*;
+use crate::task_lock::TaskLock;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -40,7 +41,9 @@ fn thousand_waits_cancelled_at_random_leave_no_node() {
     let paths: Vec<_> = (0..PATHS).map(|path| format!("/locks/{path}")).collect();
     let locks: Vec<_> = clients
         .iter()
-        .flat_map(|client| paths.iter().map(|path| TaskLock::new(client, path).expect("a path")))
+        .flat_map(|client| {
+            paths.iter().map(|path| TaskLocks::new(client).at(path).expect("a path"))
+        })
         .collect();
     let mut random = fastrand::Rng::with_seed(1);
     let (mut waits, mut waited) = (0, 0);
@@ -55,7 +58,7 @@ fn thousand_waits_cancelled_at_random_leave_no_node() {
                 // Some tasks do not know of each other: each has a thread.
                 let (client, path) =
                     (&clients[random.usize(..clients.len())], &paths[random.usize(..PATHS)]);
-                let alone = TaskLock::new(client, path).expect("a path");
+                let alone = TaskLocks::new(client).at(path).expect("a path");
                 holding(&runtime, if random.bool() { lock } else { &alone })
             })
             .collect();
@@ -90,7 +93,7 @@ fn task_behind_a_cancelled_one_gets_the_lock() {
     let (server, runtime) = (Server::start().expect("a server"), runtime());
     let (client, other) = (server.client().expect("a client"), server.client().expect("a client"));
     let held = DistributedLock::new(&other, PATH).expect("a path").acquire().expect("the lock");
-    let lock = TaskLock::new(&client, PATH).expect("a path");
+    let lock = TaskLocks::new(&client).at(PATH).expect("a path");
     let first = holding(&runtime, &lock);
     wait_until("the first task waits", SOON, || contenders(&other, PATH) == 2);
     let waiter = || other.contenders(PATH).expect("a list").pop().expect("the holder").node;
@@ -105,11 +108,27 @@ fn task_behind_a_cancelled_one_gets_the_lock() {
 }
 
 #[test]
+fn waits_at_one_path_take_one_thread() {
+    let server = Server::start().expect("a server");
+    let (client, other) = (server.client().expect("a client"), server.client().expect("a client"));
+    let _held = DistributedLock::new(&other, PATH).expect("a path").acquire().expect("the lock");
+    let runtime = Builder::new_multi_thread().worker_threads(2).max_blocking_threads(2).build();
+    let runtime = runtime.expect("a runtime");
+    let locks = TaskLocks::new(&client);
+    for _ in 0..10 {
+        holding(&runtime, &locks.at(PATH).expect("a path"));
+    }
+    wait_until("a task waits", SOON, || contenders(&other, PATH) == 2);
+    let free = locks.at("/locks/free").expect("a path");
+    runtime.block_on(free.acquire()).expect("the lock");
+}
+
+#[test]
 fn runtime_ends_while_tasks_wait() {
     let (server, runtime) = (Server::start().expect("a server"), runtime());
     let (client, other) = (server.client().expect("a client"), server.client().expect("a client"));
     let _held = DistributedLock::new(&other, PATH).expect("a path").acquire().expect("the lock");
-    let lock = TaskLock::new(&client, PATH).expect("a path");
+    let lock = TaskLocks::new(&client).at(PATH).expect("a path");
     for _ in 0..3 {
         holding(&runtime, &lock);
     }
@@ -126,7 +145,7 @@ fn drop_of_a_guard_does_not_wait_for_the_servers() {
     let session = Duration::from_secs(90);
     let client = Client::connect(proxy.connect_string(), session).expect("a client");
     assert_eq!(client.session_timeout(), session);
-    let lock = TaskLock::new(&client, PATH).expect("a path");
+    let lock = TaskLocks::new(&client).at(PATH).expect("a path");
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     let guard = runtime.block_on(lock.acquire()).expect("the lock");
     proxy.black_hole(Direction::Both);
@@ -145,7 +164,7 @@ fn each_loss_is_told_to_its_task() {
     let (tell, told) = mpsc::channel();
     let holds: Vec<_> = (0..20)
         .map(|index| {
-            let lock = TaskLock::new(&client, &format!("/locks/{index}")).expect("a path");
+            let lock = TaskLocks::new(&client).at(&format!("/locks/{index}")).expect("a path");
             let guard = runtime.block_on(lock.acquire()).expect("the lock");
             let (hold, tell) = (guard.hold().clone(), tell.clone());
             runtime.spawn(async move {
@@ -169,7 +188,7 @@ fn each_loss_is_told_to_its_task() {
 fn work_ends_with_the_loss_of_its_lock() {
     let (server, runtime) = (Server::start().expect("a server"), runtime());
     let client = server.client().expect("a client");
-    let lock = TaskLock::new(&client, PATH).expect("a path");
+    let lock = TaskLocks::new(&client).at(PATH).expect("a path");
     let guard = runtime.block_on(lock.acquire()).expect("the lock");
     let (_never, finished) = oneshot::channel();
     let working = runtime.spawn(work(guard, finished));

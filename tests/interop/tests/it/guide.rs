@@ -1,4 +1,4 @@
-//! Checks that the guide's table of other clients agrees with the tests.
+//! Checks that the guide agrees with the tests.
 
 use std::fs;
 use std::path::Path;
@@ -18,4 +18,13 @@ fn tests_named_by_the_guide_exist() {
     for name in named {
         assert_eq!(table.matches(&format!("\n    {name}:")).count(), 1, "{name}");
     }
+}
+
+#[test]
+fn permit_of_the_guide_is_the_tested_one() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(package.join("../../src/guide/from_kazoo.md")).unwrap();
+    let code = fs::read_to_string(package.join("../peers/kazoo_permit.py")).unwrap();
+    let (_about, code) = code.split_once("\n\n").unwrap();
+    assert!(page.contains(code), "the page shows another program");
 }

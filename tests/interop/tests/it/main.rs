@@ -79,6 +79,8 @@ tests! {
     kazoo_mutex_excludes_ours_and_is_excluded: kazoo, |it| contend(it, &MUTEX);
     kazoo_read_write_lock_excludes_ours_and_is_excluded: kazoo, |it| contend(it, &READ_WRITE);
     kazoo_read_write_lock_shares_reads_with_ours: kazoo, readers_share;
+    kazoo_permit_of_the_guide_excludes_ours_and_is_excluded: kazoo, |it| excludes(it, &[PERMIT[0]; 2]);
+    kazoo_permit_of_the_guide_is_handed_over_in_both_directions: kazoo, semaphore::hands_over;
     kazoo_read_write_lock_honours_a_write_of_ours_that_becomes_a_read:
         kazoo, a_write_of_ours_becomes_a_read;
 
