@@ -211,8 +211,9 @@
 //!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
 //! A program that cannot stop its work otherwise may end itself at a loss: the example `batch` does
-//! so, by an [`observer`] of all holds. Long work should check its hold from time to time, or wait on
-//! [`Hold::ended`] together with its other channels:
+//! so, by an [`observer`] of all holds. Long work should check its hold from time to time, be
+//! stopped by a function that it gives to [`Hold::on_end`], or wait on [`Hold::ended`] together with its
+//! other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}
@@ -431,12 +432,12 @@ pub use contenders::LocksBelow;
 pub use held::guard::{Guard, ReentrantGuard};
 pub use held::hold::Hold;
 pub use held::transaction::Transaction;
-pub use locks::any::{Lock, LockGuard, LockId, MultiGuard};
+pub use locks::any::{Lock, LockGuard, LockId};
 pub use locks::ephemeral::EphemeralLock;
 pub use locks::handle::LockHandle;
 pub use locks::leadership::{Leadership, Term};
 pub use locks::lock::DistributedLock;
-pub use locks::multi::{Busy, MultiLock};
+pub use locks::multi::{Busy, MultiGuard, MultiLock};
 pub use locks::reentrant::DistributedReentrantLock;
 pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use locks::semaphore::{DistributedSemaphore, Permits};

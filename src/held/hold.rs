@@ -83,17 +83,18 @@ impl Hold {
         !self.is_held()
     }
 
-    /// Has `call` called once when the hold ends, by release or by loss; at once if that is over.
-    /// [`state`](Hold::state) then returns which it was. Does not block.
+    /// Calls `call` once when the hold ends, by release or by loss, or at once if it has ended.
+    /// [`state`](Hold::state) then returns which it was. A loss is noticed as by
+    /// [`ended`](Hold::ended). Does not block.
     ///
-    /// It is never called by this call itself, but on another thread, which the client has for such
-    /// functions and for its [observer](crate::observer). It may block there, and the functions
-    /// behind it wait meanwhile. Up to ten thousand wait; further ones are dropped. A panic of
-    /// `call` is printed, and has no other effect.
+    /// `call` runs on a thread of the client, never on the thread that calls this method. It may
+    /// block. Functions of other holds, and the client's [observer](crate::observer), wait for it:
+    /// up to ten thousand calls wait, and further ones are dropped. If `call` panics, that is
+    /// printed, and has no other effect.
     ///
-    /// Closing the client ends the hold, and calls it. It is dropped without a call if the client
-    /// no longer exists when this is called, because its last handle was dropped. A process that
-    /// ends does not wait for it.
+    /// Closing the client ends the hold, and so calls `call`. If the client no longer exists when
+    /// this method is called, because its last handle was dropped, `call` is dropped without being
+    /// called. A process that exits does not wait for `call`.
     ///
     /// ```no_run
     /// # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {

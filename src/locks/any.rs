@@ -207,7 +207,7 @@ impl LockId {
 /// A guard of a lock that is known as a [`Lock`] only, or of several locks as one. It unlocks the
 /// lock once when it is dropped. A drop waits as [`Lock::unlock`] does, and logs a failure.
 ///
-/// It owns the lock if `L` does: that of a [`MultiLock`](crate::MultiLock), a [`MultiGuard`], can be
+/// It owns the lock if `L` does: that of a [`MultiLock`](crate::MultiLock), a [`MultiGuard`](crate::MultiGuard), can be
 /// stored, returned and sent to another thread. That of a `&dyn Lock` borrows the lock.
 ///
 /// A lock whose type is known has a [`Guard`](crate::Guard), which releases only its own hold. This
@@ -220,9 +220,6 @@ pub struct LockGuard<L: Lock> {
     lock: L,
     is_released: bool,
 }
-
-/// The guard of several locks as one.
-pub type MultiGuard = LockGuard<crate::MultiLock>;
 
 impl<L: Lock> LockGuard<L> {
     pub(crate) fn new(lock: L) -> LockGuard<L> {

@@ -14,7 +14,7 @@ use crate::base::panics::caught;
 use crate::base::sys;
 use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
-use crate::locks::any::{Lock, LockGuard, LockId, MultiGuard};
+use crate::locks::any::{Lock, LockGuard, LockId};
 
 /// Several locks that are held together or not at all.
 ///
@@ -31,6 +31,7 @@ use crate::locks::any::{Lock, LockGuard, LockId, MultiGuard};
 /// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], so permits cannot be
 /// members.
 ///
+/// A call that finds a member busy returns [`Busy`] instead of a guard, which says which member.
 /// The calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
 /// returns the members' paths in the order in which they are taken, separated by `", "`. That is
 /// text for people, not a path in ZooKeeper.
@@ -203,6 +204,9 @@ impl MultiLock {
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
 }
+
+/// The guard of several locks as one, which it owns.
+pub type MultiGuard = LockGuard<MultiLock>;
 
 /// The member of a [`MultiLock`] that others had, so that the call took none.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ const PATHS: [(&str, &[&str], &str); 14] = [
     ("thread_local", &[], "sys::thread, where it is told apart"),
     (
         "std::sync",
-        &["Arc", "LazyLock", "Weak", "atomic", "MutexGuard"],
+        &["Arc", "LazyLock", "OnceLock", "Weak", "atomic", "MutexGuard"],
         "sys::{Mutex, Condvar} or a channel",
     ),
     ("parking_lot", &[], "sys::{Mutex, Condvar}"),

@@ -56,7 +56,7 @@ fn revocation_with_a_lost_event_is_heard() {
     shared_probe().unwrap().set(&node, REVOKE).unwrap();
     assert!(event.wait(SOON), "{:#?}", proxy.log());
     await_resumed(&own, 1);
-    is_asked(&asked, "whose event was lost");
+    is_asked(asked, "whose event was lost");
     lock.unlock().unwrap();
 }
 
@@ -111,7 +111,7 @@ fn revoke_fails_without_permission_or_connection() {
     let _ = other.close();
     let seen = other.revoke(&contender);
     assert!(matches!(seen, Err(Error::Closed)), "{seen:?}");
-    is_not_asked(&asked, "the holder");
+    is_not_asked(asked, "the holder");
     owner.revoke(&contender).unwrap();
-    is_asked(&asked, "the holder");
+    is_asked(asked, "the holder");
 }

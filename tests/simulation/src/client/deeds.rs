@@ -23,7 +23,7 @@ const MANY: u32 = 200;
 
 impl Shared {
     pub(super) fn do_deed(&self, turn: &Turn<'_>, deed: &Deed) {
-        let Turn { who, target, number, own } = turn;
+        let Turn { who, target, number, own, .. } = turn;
         let place = turn.place();
         count_variant("deed", deed);
         match deed {
@@ -57,7 +57,9 @@ impl Shared {
                 let since = kernel::elapsed();
                 let Some(asked) = self.told("revocation", || own.revocation()) else { return };
                 let is_asked = kernel::recv_timeout(asked, *time).is_ok();
-                witness::listened(*number, since);
+                if !turn.was_asked.replace(is_asked || turn.was_asked.get()) {
+                    witness::listened(*number, since);
+                }
                 if is_asked {
                     kernel::count("deed: was asked");
                     witness::heard(&turn.node());

@@ -39,6 +39,8 @@ pub(super) struct Turn<'a> {
     /// Number of the hold at the witness.
     pub number: usize,
     pub own: Hold,
+    /// It has received a request for the lock. Nobody else reads its channel.
+    pub was_asked: Cell<bool>,
 }
 
 impl Target<'_> {
@@ -161,7 +163,7 @@ impl Shared {
         let turn = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let number = witness::granted(held, begun, options.hold_at_most, None);
-            let turn = Turn { who, target, number, own };
+            let turn = Turn { who, target, number, own, was_asked: Cell::new(false) };
             self.judge_turn(&turn, begun, ahead);
             if number.is_multiple_of(8) {
                 self.expect_end(&turn.own);
