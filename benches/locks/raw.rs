@@ -1,4 +1,4 @@
-//! The floor: the crate `zookeeper`, called on the caller's thread. A turn is a create, a list, a
+//! The floor: the crate `zoolock-zookeeper`, called on the caller's thread. A turn is a create, a list, a
 //! watch on the node ahead if there is one, and a delete. Nothing survives a lost connection. The
 //! floor of a single-node lock is a create and a delete.
 

@@ -47,7 +47,7 @@ pub(crate) fn introduction(results: &Results) -> String {
          machine.\n\
          \n\
          - The servers: {}.\n\
-         - An operation is a lock and its unlock. `raw` is the crate `zookeeper` alone: create, \
+         - An operation is a lock and its unlock. `raw` is the crate `zoolock-zookeeper` alone: create, \
          list, delete, and a watch on the node ahead. `raw-single` is a create and a delete of \
          one node. It is the floor for `zoolock-ephemeral` where no client waits. Ratios are of \
          operations per second; more is faster.\n\

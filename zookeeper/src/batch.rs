@@ -103,6 +103,7 @@ impl Batch<'_> {
 
     /// Creates a persistent node without data, by its path on the servers: above the client's root,
     /// or the root itself.
+    #[doc(hidden)]
     pub fn create_outside(&mut self, path: &str, acl: &[Acl]) -> Pending<(String, Stat)> {
         self.create_below("", path, b"", acl, CreateMode::Persistent)
     }

@@ -182,6 +182,7 @@ impl Builder {
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     /// - [`ErrorKind::NoConnection`] or [`ErrorKind::Timeout`] if no server has said in time that the
     ///   session is over. Trying again is safe: while no server answers, no session ends either.
+    #[doc(hidden)]
     pub fn end_session(mut self, key: &SessionKey) -> Result<()> {
         let (servers, timeout) = (self.servers.clone(), key.timeout);
         let credentials = mem::take(&mut self.credentials);

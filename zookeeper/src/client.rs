@@ -385,6 +385,7 @@ impl ZooKeeper {
     /// Calls `callback` at this instant or soon after, on the client's timer thread. The callback
     /// must not block, because the timer waits for it. A client that is closed before that instant
     /// does not call it.
+    #[doc(hidden)]
     pub fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_at(when, callback);
     }
@@ -393,6 +394,7 @@ impl ZooKeeper {
     /// is for code that may block, which callbacks must not. After a panic the next ones are still
     /// called. While one blocks, up to ten thousand wait; further ones are dropped, and counted in
     /// the log.
+    #[doc(hidden)]
     pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_aside(Box::new(callback));
     }
@@ -400,6 +402,7 @@ impl ZooKeeper {
     /// Has `write` write a line to the log, on another such thread, because a logger may block.
     /// `write` is not called if the log's [maximum level](log::max_level) is below `level`. Up to a
     /// hundred lines wait; further ones are dropped, and counted.
+    #[doc(hidden)]
     pub fn note(&self, level: Level, write: impl FnOnce() + Send + 'static) {
         self.handle.shared.note_by(level, Box::new(write));
     }
@@ -413,6 +416,7 @@ impl ZooKeeper {
     }
 
     /// Returns what the servers know the session by, or `None` while there is none.
+    #[doc(hidden)]
     #[must_use]
     pub fn session_key(&self) -> Option<SessionKey> {
         self.handle.shared.look(|core| core.key())

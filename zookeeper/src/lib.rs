@@ -122,7 +122,7 @@
 //!
 //! # Logs
 //!
-//! Log lines have the target `zookeeper`. Connections and sessions that come and go are `info`;
+//! Log lines have the target `zoolock_zookeeper`. Connections and sessions that come and go are `info`;
 //! reasons why no server can be used are `warn`. Lines never contain data or credentials. A
 //! short-lived thread writes them, so that a logger that blocks delays no call. Lines that it
 //! cannot write in time are dropped.
@@ -169,11 +169,14 @@ pub use pending::Pending;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use types::{
-    Counts, CreateMode, EventType, SessionEvent, SessionEventKind, SessionKey, Stat, State,
-    WatchedEvent,
+    Counts, CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent,
 };
 
+// For the locks of zoolock alone, as all that is hidden.
+#[doc(hidden)]
 pub use core::path::check as check_path;
+#[doc(hidden)]
+pub use types::SessionKey;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

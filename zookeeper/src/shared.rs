@@ -41,7 +41,7 @@ const MANY: usize = 3;
 const LINES: usize = 100;
 const CALLBACKS: usize = 10_000;
 /// The target of log lines.
-const TARGET: &str = "zookeeper";
+const TARGET: &str = "zoolock_zookeeper";
 
 type Reminder = Box<dyn FnOnce() + Send>;
 /// The core, with the answers and the listeners of this client.

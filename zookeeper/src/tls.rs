@@ -174,6 +174,7 @@ impl Tls {
     /// [`BadArguments`](crate::ErrorKind::BadArguments) if a setting is wrong, or if `host` cannot
     /// be in a certificate. A read or write fails with
     /// [`InvalidData`](io::ErrorKind::InvalidData) if the handshake does.
+    #[doc(hidden)]
     pub fn over<S: io::Read + io::Write>(
         &self,
         stream: S,
@@ -185,6 +186,7 @@ impl Tls {
 
     /// Returns the first wrong setting so far, if there is one, such as PEM that cannot be read.
     /// Does not look at the system's roots.
+    #[doc(hidden)]
     #[must_use]
     pub fn wrong(&self) -> Option<&str> {
         self.wrong.as_deref()
@@ -197,6 +199,7 @@ impl Tls {
     ///
     /// [`BadArguments`](crate::ErrorKind::BadArguments), with the first wrong setting as its
     /// reason.
+    #[doc(hidden)]
     pub fn check(&self) -> crate::Result<()> {
         self.config().map(drop).map_err(crate::Error::bad)
     }

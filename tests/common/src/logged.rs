@@ -16,7 +16,7 @@ type Line = (String, [Option<String>; 2]);
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target().starts_with("zoolock")
+        metadata.target().split("::").next() == Some("zoolock")
     }
 
     fn log(&self, record: &log::Record<'_>) {

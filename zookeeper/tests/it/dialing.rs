@@ -110,7 +110,7 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
         proxy.refuse(true);
         said(ZooKeeper::connect(&proxy.connect_string(), SESSION));
         have_ended();
-        let lines = logged("zookeeper");
+        let lines = logged("zoolock_zookeeper");
         assert!(lines.len() == 1 && lines[0].contains("Connection refused"), "{lines:#?}");
         proxy.refuse(false);
         client_of(&proxy.connect_string(), SESSION).close().unwrap();

@@ -52,7 +52,7 @@ fn blocked_logger_does_not_delay_deferred_calls() {
     in_own_process(|| {
         let (_proxy, client, _) = logging_client();
         LOGGER.block(true);
-        client.note(log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
+        client.note(log::Level::Warn, || log::warn!(target: "zoolock_zookeeper", "a line"));
         wait_until("the logger is waited for", SOON, || LOGGER.is_waited_for());
         let (say, said) = unbounded();
         client.call_aside(move || say.send(()).unwrap());
