@@ -112,7 +112,7 @@ fn uses(src: &Path, sources: Vec<Source>) -> Uses {
 fn target(modules: &Modules, at: &Place, path: &[String]) -> Option<Place> {
     // What a macro makes is not found: then the module that it would be in.
     let paths = (1..=path.len()).rev().map(|length| &path[..length]);
-    match paths.take_while(|_| path.len() > 1).find_map(|path| find(modules, at, path))? {
+    match paths.take_while(|_| path.len() > 1).find_map(|path| find(modules, at, path).ok())? {
         // `pub(in crate::a)` names a module above and uses nothing of it.
         (place, None) if at.starts_with(&place) => None,
         (place, _) => Some(place),

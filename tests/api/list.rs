@@ -1,6 +1,6 @@
 //! Turns the modules of the crate into the lines of the list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use quote::ToTokens;
@@ -8,15 +8,17 @@ use syn::punctuated::Punctuated;
 use syn::visit::{Visit, visit_path};
 use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, Token, TraitItem, Visibility, parse_quote};
 
-use crate::names::{Id, leaves, name, resolve};
+use crate::names::{Id, find, leaves, name, resolve};
 use crate::print::line;
 use crate::source::{Modules, Place, begin, is_hidden, modules};
 
-/// Every public item on a line of its own, sorted.
-pub(crate) fn public_api(src: &Path) -> String {
+/// Every public item of the crate with this name on a line of its own, sorted.
+pub(crate) fn public_api(name: &str, src: &Path) -> String {
     let modules = modules(src);
-    let mut api = Api { modules: &modules, public: BTreeSet::new(), lines: BTreeSet::new() };
+    let (public, lines) = (BTreeMap::new(), BTreeSet::new());
+    let mut api = Api { name, modules: &modules, public, lines };
     api.enter(&Place::new());
+    api.public.clone().into_keys().for_each(|id| api.show(&id));
     for (place, items) in &modules {
         for item in items {
             if let Item::Impl(block) = item {
@@ -28,37 +30,44 @@ pub(crate) fn public_api(src: &Path) -> String {
 }
 
 struct Api<'m> {
+    name: &'m str,
     modules: &'m Modules,
-    public: BTreeSet<Id>,
+    /// The public items, each with the first path by which a user reaches it.
+    public: BTreeMap<Id, String>,
     lines: BTreeSet<String>,
 }
 
 impl Api<'_> {
-    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
+    /// Finds what a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
     fn enter(&mut self, place: &Place) {
+        let path = |name: &str| [&[self.name.to_owned()], &place[..], &[name.to_owned()]].concat();
+        let path = |name: &str| path(name).join("::");
         for item in self.modules[place].iter().filter(|item| !is_hidden(&begin(item).0)) {
             match item {
                 Item::Use(import) if is_public(&import.vis) => {
-                    for (name, path) in leaves(&import.tree) {
-                        if path.last() != Some(&name) {
-                            let line = format!("pub use {} as {name}", path.join("::"));
-                            self.lines.insert(line);
-                        }
-                        match resolve(self.modules, place, &path) {
-                            Some(id) => self.show(id),
-                            None => drop(self.lines.insert(format!("pub use {}", path.join("::")))),
+                    for (name, named) in leaves(&import.tree) {
+                        match find(self.modules, place, &named) {
+                            Ok((module, Some(own))) => {
+                                self.public.entry((module, own)).or_insert_with(|| path(&name));
+                            }
+                            Ok(_) => {}
+                            Err(foreign) => {
+                                let line =
+                                    format!("pub use {} = {}", path(&name), foreign.join("::"));
+                                self.lines.insert(line);
+                            }
                         }
                     }
                 }
                 Item::Mod(module) if is_public(&module.vis) => {
-                    let below = place.iter().cloned().chain([module.ident.to_string()]);
-                    let below: Place = below.collect();
-                    self.lines.insert(format!("pub mod {}", below.join("::")));
-                    self.enter(&below);
+                    let name = module.ident.to_string();
+                    self.lines.insert(format!("pub mod {}", path(&name)));
+                    self.enter(&[&place[..], &[name]].concat());
                 }
                 _ if is_public(&begin(item).1) => {
                     if let Some(name) = name(item) {
-                        self.show((place.clone(), name));
+                        let path = path(&name);
+                        self.public.entry((place.clone(), name)).or_insert(path);
                     }
                 }
                 _ => {}
@@ -66,35 +75,51 @@ impl Api<'_> {
         }
     }
 
-    fn show(&mut self, id: Id) {
-        let items = &self.modules[&id.0];
-        let found = items.iter().find(|item| name(item).as_deref() == Some(&id.1));
-        let Some(mut item) = found.cloned() else { return };
-        if !self.public.insert(id.clone()) {
-            return;
+    /// The full path for one that is written in this module: that of a user, if there is one.
+    fn full(&self, place: &Place, path: &[String]) -> Vec<String> {
+        let words = |path: &String| path.split("::").map(str::to_owned).collect();
+        match find(self.modules, place, path) {
+            Ok((module, Some(name))) => {
+                let private =
+                    || [&["crate".to_owned()], &module[..], std::slice::from_ref(&name)].concat();
+                self.public.get(&(module.clone(), name.clone())).map_or_else(private, words)
+            }
+            Ok((module, None)) => [&["crate".to_owned()], &module[..]].concat(),
+            Err(foreign) => foreign,
         }
-        self.derived(&id.1, &begin(&item).0);
+    }
+
+    fn line(&self, place: &Place, item: Item) -> String {
+        line(item, |path| self.full(place, path))
+    }
+
+    fn show(&mut self, id: &Id) {
+        let (place, own) = id;
+        let found = self.modules[place].iter().find(|item| name(item).as_ref() == Some(own));
+        let Some(mut item) = found.cloned() else { return };
+        let path = self.public[id].clone();
+        self.derived(&path, &begin(&item).0);
         match &mut item {
             Item::Struct(item) => {
                 for field in item.fields.iter().filter(|field| is_public(&field.vis)) {
                     let (name, ty) = (field.ident.to_token_stream(), &field.ty);
-                    let ty = line(parse_quote!(type T = #ty;));
-                    self.say(&id.1, &format!("pub {name}: {}", ty.trim_start_matches("type T = ")));
+                    let ty = self.line(place, parse_quote!(type T = #ty;));
+                    self.say(&path, &format!("pub {name}: {}", ty.trim_start_matches("type T = ")));
                 }
                 item.fields = Fields::Unit;
                 item.semi_token = Some(Default::default());
             }
             Item::Enum(item) => {
                 for variant in std::mem::take(&mut item.variants) {
-                    let alone = line(parse_quote!(enum E { #variant }));
+                    let alone = self.line(place, parse_quote!(enum E { #variant }));
                     let alone = alone.trim_start_matches("enum E { ").trim_end_matches(" }");
                     let open = alone.contains('{');
-                    self.say(&id.1, &format!("{alone}{}", if open { " }" } else { "" }));
+                    self.say(&path, &format!("{alone}{}", if open { " }" } else { "" }));
                 }
             }
             Item::Trait(item) => {
                 for part in std::mem::take(&mut item.items) {
-                    self.of_trait(&id.1, part);
+                    self.of_trait(id, part);
                 }
             }
             Item::Type(_) => {}
@@ -102,24 +127,29 @@ impl Api<'_> {
             Item::Fn(item) => *item.block = parse_quote!({}),
             other => panic!("not listed: {}", other.to_token_stream()),
         }
-        self.lines.insert(line(item));
+        let line = self.line(place, item);
+        self.lines.insert(line.replacen(&format!(" {own}"), &format!(" {path}"), 1));
     }
 
-    fn of_trait(&mut self, owner: &str, part: TraitItem) {
+    fn of_trait(&mut self, owner: &Id, part: TraitItem) {
         let TraitItem::Fn(mut function) = part else {
             panic!("not listed: {}", part.to_token_stream());
         };
         let provided = if function.default.take().is_some() { " { .. }" } else { "" };
         let signature = function.sig;
-        let alone = line(parse_quote!(#signature {}));
-        self.say(owner, &format!("{alone}{provided}"));
+        let alone = self.line(&owner.0, parse_quote!(#signature {}));
+        self.say(&self.public[owner].clone(), &format!("{alone}{provided}"));
     }
 
     fn derived(&mut self, owner: &str, attributes: &[Attribute]) {
         for attribute in attributes.iter().filter(|a| a.path().is_ident("derive")) {
             let all = Punctuated::<syn::Path, Token![,]>::parse_terminated;
             for derived in attribute.parse_args_with(all).expect("a list of traits") {
-                let name = derived.to_token_stream().to_string();
+                let name = match derived.to_token_stream().to_string().as_str() {
+                    "Debug" => "std::fmt::Debug".to_owned(),
+                    "Hash" => "std::hash::Hash".to_owned(),
+                    in_scope => in_scope.to_owned(),
+                };
                 self.say(owner, &format!("impl {name}"));
             }
         }
@@ -129,41 +159,40 @@ impl Api<'_> {
         let mut mentioned = Mentioned::default();
         mentioned.visit_type(&block.self_ty);
         let id = |path: &Vec<String>| resolve(self.modules, place, path);
-        let own = mentioned.0.first().and_then(id).filter(|id| self.public.contains(id));
+        let own = mentioned.0.first().and_then(id).and_then(|id| self.public.get(&id).cloned());
         let Some((_, of, _)) = &block.trait_ else {
-            if let Some((_, name)) = own {
-                self.methods(&name, block);
+            if let Some(owner) = own {
+                self.methods(place, &owner, block);
             }
             return;
         };
         mentioned.visit_path(of);
         // Of this crate; what is hidden cannot be named by a user.
         let ours: Vec<_> = mentioned.0.iter().filter_map(id).collect();
-        if ours.is_empty() || ours.iter().any(|id| !self.public.contains(id)) {
+        if ours.is_empty() || ours.iter().any(|id| !self.public.contains_key(id)) {
             return;
         }
         let mut bare = block.clone();
         bare.items.retain(|part| matches!(part, ImplItem::Type(_)));
-        let alone = line(Item::Impl(bare));
+        let alone = self.line(place, Item::Impl(bare));
         match (own, alone.split_once(" for ")) {
-            (Some(_), Some((of, named))) if named.chars().all(char::is_alphanumeric) => {
-                self.say(named, of);
-            }
+            (Some(own), Some((of, named))) if own == named => self.say(named, of),
             _ => drop(self.lines.insert(alone)),
         }
     }
 
-    fn methods(&mut self, owner: &str, block: &ItemImpl) {
+    fn methods(&mut self, place: &Place, owner: &str, block: &ItemImpl) {
         for part in &block.items {
             match part.clone() {
-                ImplItem::Fn(function) if is_public(&function.vis) => {
-                    let (attributes, sig) = (&function.attrs, &function.sig);
-                    let alone = line(parse_quote!(#(#attributes)* pub #sig {}));
+                ImplItem::Fn(f) if is_public(&f.vis) && !is_hidden(&f.attrs) => {
+                    let (attributes, sig) = (&f.attrs, &f.sig);
+                    let alone = self.line(place, parse_quote!(#(#attributes)* pub #sig {}));
                     self.say(owner, &alone);
                 }
                 ImplItem::Const(constant) if is_public(&constant.vis) => {
                     let (name, ty) = (&constant.ident, &constant.ty);
-                    self.say(owner, &line(parse_quote!(pub const #name: #ty = _;)));
+                    let alone = self.line(place, parse_quote!(pub const #name: #ty = _;));
+                    self.say(owner, &alone);
                 }
                 _ => {}
             }

@@ -7,22 +7,22 @@ use crate::source::{Modules, Place};
 /// An item: its module, and its name there.
 pub(crate) type Id = (Place, String);
 
-/// What `path` means in a module: a module, or something there, which is `*` for everything. None for what is not of
-/// this crate.
+/// What `path` means in a module: a module, or something there, which is `*` for everything. What is not of this crate
+/// is the error, with the names of imports replaced by what they stand for.
 pub(crate) fn find(
     modules: &Modules,
     at: &Place,
     path: &[String],
-) -> Option<(Place, Option<String>)> {
+) -> Result<(Place, Option<String>), Vec<String>> {
     let Some((first, rest)) = path.split_first() else {
-        return Some((at.clone(), None));
+        return Ok((at.clone(), None));
     };
-    let items = modules.get(at)?;
+    let items = modules.get(at).ok_or(path)?;
     match first.as_str() {
         "crate" => return find(modules, &Place::new(), rest),
-        "super" => return find(modules, &at[..at.len().checked_sub(1)?].to_vec(), rest),
+        "super" => return find(modules, &at[..at.len().saturating_sub(1)].to_vec(), rest),
         "self" => return find(modules, at, rest),
-        "*" => return Some((at.clone(), Some(first.clone()))),
+        "*" => return Ok((at.clone(), Some(first.clone()))),
         _ => {}
     }
     let below = [&at[..], std::slice::from_ref(first)].concat();
@@ -30,7 +30,7 @@ pub(crate) fn find(
         return find(modules, &below, rest);
     }
     if items.iter().any(|item| name(item).as_ref() == Some(first)) {
-        return Some((at.clone(), Some(first.clone())));
+        return Ok((at.clone(), Some(first.clone())));
     }
     let imports = items.iter().filter_map(|item| match item {
         Item::Use(import) => Some(leaves(&import.tree)),
@@ -49,12 +49,13 @@ pub(crate) fn find(
     };
     let globs = imports.iter().filter_map(|(_, path)| path.strip_suffix(&["*".to_owned()]));
     let mut globs = globs.filter(is_here);
-    globs.find_map(|glob| find(modules, at, &[glob, path].concat()))
+    let found = globs.find_map(|glob| find(modules, at, &[glob, path].concat()).ok());
+    found.ok_or(path.to_vec())
 }
 
 /// What `path` means in a module, if it is an item of this crate.
 pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<Id> {
-    let (place, name) = find(modules, at, path)?;
+    let (place, name) = find(modules, at, path).ok()?;
     Some((place, name.filter(|name| name != "*")?))
 }
 

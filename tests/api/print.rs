@@ -1,12 +1,12 @@
-//! Signatures on one line, with the last parts of paths only.
+//! Signatures on one line, with full paths.
 
 use quote::format_ident;
 use syn::visit_mut::{VisitMut, visit_path_mut};
-use syn::{Attribute, Item, Path, Receiver, parse_quote};
+use syn::{Attribute, Item, Path, PathSegment, Receiver, parse_quote};
 
-/// An item as one line, without its documentation.
-pub(crate) fn line(mut item: Item) -> String {
-    Short.visit_item_mut(&mut item);
+/// An item as one line, without its documentation. `full` returns the full path for one as it is written.
+pub(crate) fn line(mut item: Item, full: impl Fn(&[String]) -> Vec<String>) -> String {
+    Full(full).visit_item_mut(&mut item);
     let file: syn::File = parse_quote!(#item);
     let text = prettyplease::unparse(&file);
     let words: Vec<_> = text.split_whitespace().collect();
@@ -19,16 +19,20 @@ pub(crate) fn line(mut item: Item) -> String {
     line.trim_end_matches([';', ',']).to_owned()
 }
 
-struct Short;
+struct Full<F>(F);
 
-impl VisitMut for Short {
+impl<F: Fn(&[String]) -> Vec<String>> VisitMut for Full<F> {
     fn visit_path_mut(&mut self, path: &mut Path) {
-        if let Some(last) = path.segments.pop() {
-            path.leading_colon = None;
-            path.segments.clear();
-            path.segments.push(last.into_value());
-        }
         visit_path_mut(self, path);
+        let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+        let full = (self.0)(&names);
+        let arguments = path.segments.pop().map(|last| last.into_value().arguments);
+        path.leading_colon = None;
+        path.segments =
+            full.iter().map(|name| PathSegment::from(format_ident!("{name}"))).collect();
+        if let (Some(last), Some(arguments)) = (path.segments.last_mut(), arguments) {
+            last.arguments = arguments;
+        }
     }
 
     fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
