@@ -31,9 +31,8 @@ use metrics::{
 };
 use parking_lot::RwLock;
 
-use crate::base::error::LossReason;
 use crate::client::Client;
-use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
+use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
 use crate::session::ClientState;
 
 /// An [`Observer`] that records calls and holds as metrics.
@@ -55,45 +54,36 @@ pub struct MetricsObserver {
     known: RwLock<HashMap<LockKind, HashMap<String, Arc<Handles>>>>,
 }
 
-/// The metrics of the locks of one kind and name.
+/// The metrics of the locks of one kind and name; counters by their labels.
 struct Handles {
-    acquired: Counter,
-    busy: Counter,
-    timed_out: Counter,
-    cancelled: Counter,
-    failed: Counter,
+    calls: HashMap<&'static str, Counter>,
     wait: Histogram,
     queue: Histogram,
     hold: Histogram,
-    lease_expired: Counter,
-    node_deleted: Counter,
-    held_too_long: Counter,
-    client_closed: Counter,
+    lost: HashMap<&'static str, Counter>,
 }
 
 impl Handles {
     fn new(lock: LockKind, name: &str) -> Handles {
         let (lock, name) = (lock.as_str(), name.to_owned());
-        let calls = |outcome: &'static str| counter!("zoolock_acquisitions_total", "lock" => lock, "name" => name.clone(), "outcome" => outcome);
-        let lost = |reason: &'static str| counter!("zoolock_lost_total", "lock" => lock, "name" => name.clone(), "reason" => reason);
+        let calls = ["acquired", "busy", "timed_out", "cancelled", "failed"].map(|outcome| {
+            (outcome, counter!("zoolock_acquisitions_total", "lock" => lock, "name" => name.clone(), "outcome" => outcome))
+        });
+        let lost = ["lease_expired", "node_deleted", "client_closed", "held_too_long"].map(|reason| {
+            (reason, counter!("zoolock_lost_total", "lock" => lock, "name" => name.clone(), "reason" => reason))
+        });
         let sizes = |what: &'static str| histogram!(what, "lock" => lock, "name" => name.clone());
         Handles {
-            acquired: calls("acquired"),
-            busy: calls("busy"),
-            timed_out: calls("timed_out"),
-            cancelled: calls("cancelled"),
-            failed: calls("failed"),
+            calls: calls.into(),
             wait: sizes("zoolock_wait_seconds"),
             queue: sizes("zoolock_queue_length"),
             hold: sizes("zoolock_hold_seconds"),
-            lease_expired: lost("lease_expired"),
-            node_deleted: lost("node_deleted"),
-            held_too_long: lost("held_too_long"),
-            client_closed: lost("client_closed"),
+            lost: lost.into(),
         }
     }
 
-    fn came_behind(&self, ahead: Option<usize>) {
+    fn called(&self, outcome: &str, ahead: Option<usize>) {
+        self.calls.get(outcome).inspect(|counter| counter.increment(1));
         if let Some(ahead) = ahead {
             self.queue.record(ahead as f64);
         }
@@ -134,33 +124,18 @@ impl MetricsObserver {
 impl Observer for MetricsObserver {
     fn acquired(&self, call: &Acquired<'_>) {
         let handles = self.of(call.lock, call.name);
-        handles.acquired.increment(1);
+        handles.called("acquired", call.queue);
         handles.wait.record(call.waited);
-        handles.came_behind(call.queue);
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let handles = self.of(call.lock, call.name);
-        let counter = match call.reason {
-            Reason::Busy => &handles.busy,
-            Reason::TimedOut => &handles.timed_out,
-            Reason::Cancelled => &handles.cancelled,
-            Reason::Failed(_) => &handles.failed,
-        };
-        counter.increment(1);
-        handles.came_behind(call.queue);
+        self.of(call.lock, call.name).called(call.reason.as_str(), call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
         let handles = self.of(hold.lock, hold.name);
         handles.hold.record(hold.held);
-        match hold.outcome {
-            Outcome::Released => {}
-            Outcome::Lost(LossReason::LeaseExpired) => handles.lease_expired.increment(1),
-            Outcome::Lost(LossReason::NodeDeleted) => handles.node_deleted.increment(1),
-            Outcome::Lost(LossReason::ClientClosed) => handles.client_closed.increment(1),
-            Outcome::Lost(LossReason::HeldTooLong) => handles.held_too_long.increment(1),
-        }
+        handles.lost.get(hold.outcome.as_str()).inspect(|counter| counter.increment(1));
     }
 }
 

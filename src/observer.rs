@@ -4,7 +4,8 @@
 //! receives the [kind](LockKind) of the lock, and the [name](crate::LockOptions::name) that its
 //! user gave it. It does not receive the path, because the number of paths has no limit.
 //! [`ClientBuilder::observer`](crate::ClientBuilder::observer) takes one. With the feature
-//! `metrics`, `zoolock::metrics::MetricsObserver` is a ready-made one.
+//! `metrics`, `zoolock::metrics::MetricsObserver` is a ready-made one, and with the feature `tracing`,
+//! `zoolock::tracing::TracingObserver`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -144,6 +145,19 @@ pub enum Reason<'a> {
     Failed(&'a Error),
 }
 
+impl Reason<'_> {
+    /// Returns the reason as a label: `busy`, `timed_out`, `cancelled` or `failed`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Busy => "busy",
+            Reason::TimedOut => "timed_out",
+            Reason::Cancelled => "cancelled",
+            Reason::Failed(_) => "failed",
+        }
+    }
+}
+
 /// A hold that ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
@@ -168,6 +182,21 @@ pub enum Outcome {
     Released,
     /// The hold was lost.
     Lost(LossReason),
+}
+
+impl Outcome {
+    /// Returns the outcome as a label: `released`, or the reason of the loss, such as
+    /// `lease_expired`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Released => "released",
+            Outcome::Lost(LossReason::LeaseExpired) => "lease_expired",
+            Outcome::Lost(LossReason::NodeDeleted) => "node_deleted",
+            Outcome::Lost(LossReason::ClientClosed) => "client_closed",
+            Outcome::Lost(LossReason::HeldTooLong) => "held_too_long",
+        }
+    }
 }
 
 /// The observer of a client.

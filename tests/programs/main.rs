@@ -12,7 +12,7 @@ use std::thread;
 use common::*;
 
 /// The examples that are packages of their own, because of what they depend on.
-const PACKAGES: [&str; 3] = ["asynchronous", "prometheus", "web_service"];
+const PACKAGES: [&str; 4] = ["asynchronous", "opentelemetry_spans", "prometheus", "web_service"];
 
 /// Builds an example, which does nothing after a full `cargo test`, and returns its path.
 fn built(example: &str) -> PathBuf {
@@ -183,6 +183,12 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
     assert!((1..=asked).contains(&count.expect("a number")), "{count:?}, asked {asked} times");
     service.signal(Signal::SIGTERM);
     assert_says(&said(service), &["shutting down"]);
+}
+
+#[test]
+fn opentelemetry_has_a_span_for_each_wait_and_each_hold() {
+    let said = run("opentelemetry_spans");
+    assert_says(&said, &["6 turns, each with the spans of its wait and its hold"]);
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! Exports spans of OpenTelemetry: one for each wait for a lock, which begins with the call, and one
+//! for each hold.
+//!
+//! ```text
+//! cargo run -p opentelemetry_spans
+//! ```
+//!
+//! Two workers take turns at a lock with the name `invoices`, each inside a span of its own. An
+//! observer is called when a wait or a hold is over, and learns how long it took. Therefore it can
+//! export spans that begin in the past. A wait belongs to the span in which the thread made the
+//! call. The program prints all spans; another one would send them with `opentelemetry-otlp`.
+//!
+//! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
+
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::{Span, Status, Tracer, TracerProvider};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanData, SpanExporter};
+use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
+use zoolock::{Client, DistributedLock, LockOptions};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const WORKERS: usize = 2;
+const TURNS: usize = 3;
+
+fn main() -> Result<()> {
+    let printed = Exporter::default();
+    let servers = std::env::var("ZOOKEEPER_CONNECT");
+    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
+    let tracer = tracer_to(&printed);
+    let client = Client::builder(servers).observer(Spans(tracer.clone())).connect()?;
+    thread::scope(|scope| {
+        let works: Vec<_> = (0..WORKERS).map(|_| scope.spawn(|| work(&client, &tracer))).collect();
+        works.into_iter().try_for_each(|work| work.join().expect("a worker"))
+    })?;
+    client.close()?;
+    let spans = printed.spans();
+    for span in &spans {
+        let took = span.end_time.duration_since(span.start_time)?;
+        println!("{}, {took:.1?}, in {}: {:?}", span.name, span.parent_span_id, span.attributes);
+    }
+    let turns = WORKERS * TURNS;
+    let count = |name: &str| spans.iter().filter(|span| span.name == name).count();
+    if [count(WAIT), count(HOLD)] != [turns, turns] {
+        return Err("a wait or a hold has no span".into());
+    }
+    println!("{turns} turns, each with the spans of its wait and its hold");
+    Ok(())
+}
+
+/// Takes turns at a lock, each in a span of the program.
+fn work(client: &Client, tracer: &SdkTracer) -> zoolock::Result<()> {
+    let options = LockOptions::new().name("invoices");
+    let lock = DistributedLock::with_options(client, "/zoolock-examples/opentelemetry", options)?;
+    (0..TURNS).try_for_each(|_| {
+        tracer.in_span("work", |_| {
+            let guard = lock.acquire()?;
+            thread::sleep(Duration::from_millis(2));
+            guard.release()
+        })
+    })
+}
+
+const WAIT: &str = "wait for a lock";
+const HOLD: &str = "hold of a lock";
+
+/// An observer that exports a span of each wait and of each hold.
+struct Spans(SdkTracer);
+
+impl Spans {
+    /// Exports a span that took this long and ends now.
+    fn export(
+        &self,
+        span: &'static str,
+        took: Duration,
+        failure: Option<String>,
+        attributes: impl IntoIterator<Item = KeyValue>,
+    ) {
+        let end = SystemTime::now();
+        let builder = self.0.span_builder(span).with_start_time(end - took);
+        let builder = builder.with_attributes(attributes);
+        let mut span = builder.start_with_context(&self.0, &Context::current());
+        failure.into_iter().for_each(|text| span.set_status(Status::error(text)));
+        span.end_with_timestamp(end);
+    }
+}
+
+fn attributes(lock: LockKind, name: &str, outcome: &'static str) -> [KeyValue; 3] {
+    let kind = KeyValue::new("kind", lock.as_str());
+    [kind, KeyValue::new("name", name.to_owned()), KeyValue::new("outcome", outcome)]
+}
+
+fn queue(ahead: Option<usize>) -> Option<KeyValue> {
+    Some(KeyValue::new("queue", i64::try_from(ahead?).ok()?))
+}
+
+impl Observer for Spans {
+    fn acquired(&self, call: &Acquired<'_>) {
+        let all = attributes(call.lock, call.name, "acquired");
+        self.export(WAIT, call.waited, None, all.into_iter().chain(queue(call.queue)));
+    }
+
+    fn not_acquired(&self, call: &NotAcquired<'_>) {
+        let failure = match call.reason {
+            Reason::Failed(error) => Some(error.to_string()),
+            _ => None,
+        };
+        let all = attributes(call.lock, call.name, call.reason.as_str());
+        self.export(WAIT, call.waited, failure, all.into_iter().chain(queue(call.queue)));
+    }
+
+    fn ended(&self, hold: &Ended<'_>) {
+        let failure = match hold.outcome {
+            Outcome::Lost(reason) => Some(reason.to_string()),
+            _ => None,
+        };
+        let all = attributes(hold.lock, hold.name, hold.outcome.as_str());
+        self.export(HOLD, hold.held, failure, all);
+    }
+}
+
+/// Keeps the spans; a real one sends them.
+#[derive(Debug, Clone, Default)]
+struct Exporter(Arc<Mutex<Vec<SpanData>>>);
+
+impl Exporter {
+    fn spans(&self) -> Vec<SpanData> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl SpanExporter for Exporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+        Ok(())
+    }
+}
+
+fn tracer_to(exporter: &Exporter) -> SdkTracer {
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
+    provider.build().tracer("zoolock")
+}
