@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     let server = Server::builder().jvm_flag(&never).start()?;
     let znodes = || server.metric("zk_znode_count");
     let (before, begun) = (znodes()?, Instant::now());
-    let client = Client::connect(&server.connect_string(), SESSION_TIMEOUT)?;
+    let client = Client::connect(server.connect_string(), SESSION_TIMEOUT)?;
     let done = Arc::new(AtomicUsize::new(0));
     let report = || -> Result<()> {
         let done = done.load(Ordering::Relaxed);

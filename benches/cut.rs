@@ -44,7 +44,7 @@ pub(crate) struct Cuts {
 impl Cuts {
     pub(crate) fn new(server: SocketAddr, held: usize, waiting: usize) -> Result<Cuts> {
         let proxy = FaultProxy::start(server)?;
-        let client = Client::connect(&proxy.connect_string(), SESSION_TIMEOUT)?;
+        let client = Client::connect(proxy.connect_string(), SESSION_TIMEOUT)?;
         let locks = hold(&client, held)?;
         Ok(Cuts {
             holds: locks.iter().flat_map(Lock::holds).collect(),

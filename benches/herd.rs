@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     let mut table = Vec::new();
     for &contenders in &options.clients {
         let clients: Vec<_> = (0..contenders)
-            .map(|_| Client::connect(&server.connect_string(), SESSION_TIMEOUT))
+            .map(|_| Client::connect(server.connect_string(), SESSION_TIMEOUT))
             .collect::<zoolock::Result<_>>()?;
         let mut rounds: [Vec<Round>; 2] = Default::default();
         for number in 0..options.rounds {

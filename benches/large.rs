@@ -156,7 +156,7 @@ impl Queue {
 
 fn queue(number: usize) -> Result<Row> {
     let server = Server::builder().property("maxSessionTimeout", "600000").start()?;
-    let connect = || Client::connect(&server.connect_string(), LONG);
+    let connect = || Client::connect(server.connect_string(), LONG);
     let clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect::<zoolock::Result<_>>()?;
     let (other, raw) = (connect()?, ZooKeeper::connect(&server.connect_string(), LONG)?);
     let path = fresh_path("large");

@@ -59,7 +59,7 @@ fn main() -> Result<()> {
 
 /// Returns the heap's growth with this many waiters, in bytes.
 fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
-    let [holder, client] = [(); 2].map(|()| Client::connect(&server.connect_string(), TIMEOUT));
+    let [holder, client] = [(); 2].map(|()| Client::connect(server.connect_string(), TIMEOUT));
     let (holder, client) = (holder?, client?);
     let paths: Vec<_> = (0..locks).map(|_| fresh_path("memory")).collect();
     let held = paths.iter().map(|path| {
@@ -69,9 +69,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
     let held: Vec<_> = held.collect::<zoolock::Result<_>>()?;
     let count = |path| holder.contenders(path).map_or(0, |all| all.len());
     let await_all = |number: usize| {
-        wait_until("all wait", SOON, || {
-            paths.iter().map(|path| count(path)).sum::<usize>() == number
-        });
+        wait_until("all wait", SOON, || paths.iter().map(&count).sum::<usize>() == number);
         // By then, each waiter has its list, and watches its own node and the node ahead.
         wait_until("all know their place", SOON, || {
             let watches = server.metric("zk_watch_count");

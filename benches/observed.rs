@@ -39,7 +39,7 @@ impl Observer for Sums {
 fn main() {
     PrometheusBuilder::new().install_recorder().expect("the first recorder");
     let server = Server::start().expect("a server");
-    let builder = || Client::builder(&server.connect_string());
+    let builder = || Client::builder(server.connect_string());
     let clients = [
         ("nobody", builder()),
         ("nobody, again", builder()),

@@ -34,9 +34,9 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         Err(Error::Conflict { reason: ConflictReason::NodeExists, .. }) => {}
         created => created?,
     }
-    let (text, version) = slow.read(CONFIG)?.ok_or("the node is missing")?;
-    println!("slow  has read {:?}, version {version}", String::from_utf8_lossy(&text));
-    guard.transaction().set(CONFIG, "colour=green", version).commit()?;
+    let (text, first) = slow.read(CONFIG)?.ok_or("the node is missing")?;
+    println!("slow  has read {:?}, version {first}", String::from_utf8_lossy(&text));
+    guard.transaction().set(CONFIG, "colour=green", first).commit()?;
     println!("slow  has written colour=green");
 
     // The session of the first client ends just before its next write, as after a long pause or a
@@ -55,8 +55,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(text, b"colour=blue");
 
     // A holder gets an error if the data are not those that it expects.
-    let stale = next.transaction().set(CONFIG, "colour=pink", version - 1).commit();
-    println!("quick writes to the version before: {stale:?}");
+    let stale = next.transaction().set(CONFIG, "colour=pink", first).commit();
+    println!("quick writes to the first version: {stale:?}");
     assert!(matches!(stale, Err(Error::Conflict { reason: ConflictReason::BadVersion, .. })));
     next.release()?;
     quick.close()?;

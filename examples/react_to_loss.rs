@@ -101,7 +101,7 @@ fn run() -> Outcome<()> {
     let server = first.to_socket_addrs()?.next().ok_or("no address")?;
     let proxy = FaultProxy::start(server)?;
 
-    let shaky = Client::connect(&format!("{}{chroot}", proxy.connect_string()), SESSION)?;
+    let shaky = Client::connect(format!("{}{chroot}", proxy.connect_string()), SESSION)?;
     let steady = Client::connect(servers, SESSION)?;
     let steps = Arc::new(AtomicU64::new(0));
     let goes_on = |what: &str| {

@@ -84,7 +84,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
         return Err(format!("no transfer from {from} to {to} within {PATIENCE:?}").into());
     };
     let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
-        let not_held = || zoolock::Error::NotHeld { path: lock.path().to_owned() };
+        let not_held = || zoolock::Error::not_held(lock.path());
         let token = lock.hold().ok_or_else(not_held)?.fencing_token();
         bank.claim(account, token)?;
         Ok(token)

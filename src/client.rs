@@ -13,8 +13,9 @@ use crate::base::data::REVOKE;
 use crate::base::error::{Error, Result};
 use crate::base::path::LockPath;
 use crate::base::sys::thread;
+use crate::base::version::Version;
 use crate::base::wait::Until;
-use crate::contenders::{Below, contenders, remove, verify};
+use crate::contenders::{LocksBelow, contenders, remove, verify};
 use crate::observer::SharedObserver;
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
@@ -66,13 +67,13 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidArgument`] for a malformed list or timeout; [`Error::Connect`] with the
     /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
-    pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
+    pub fn connect(hosts: impl AsRef<str>, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
 
     /// Returns a builder for a client with more settings. No I/O before [`ClientBuilder::connect`].
-    pub fn builder(hosts: &str) -> ClientBuilder {
-        ClientBuilder::new(hosts)
+    pub fn builder(hosts: impl AsRef<str>) -> ClientBuilder {
+        ClientBuilder::new(hosts.as_ref())
     }
 
     /// Returns the state of the connection. No I/O, never blocks.
@@ -94,11 +95,11 @@ impl Client {
         self.inner.requests.session_key()
     }
 
-    /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0
-    /// before the first session. No I/O.
+    /// Returns the id of the current session, which a [`Contender`] of this client has, too.
+    /// `None` before the first session. No I/O.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
-        self.inner.requests.session_id()
+    pub fn session_id(&self) -> Option<i64> {
+        Some(self.inner.requests.session_id()).filter(|id| *id != 0)
     }
 
     /// Returns a channel of the connection's changes from now on. It is disconnected when the
@@ -135,8 +136,8 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
-    pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
-        contenders(&self.inner.requests, &LockPath::parse_node(path)?)
+    pub fn contenders(&self, path: impl AsRef<str>) -> Result<Vec<Contender>> {
+        contenders(&self.inner.requests, &LockPath::parse_node(path.as_ref())?)
     }
 
     /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
@@ -158,7 +159,7 @@ impl Client {
     /// for contenders in client.locks_below("/locks")? {
     ///     match contenders {
     ///         Ok(contenders) => println!("{}: {}", contenders[0].path, contenders.len()),
-    ///         Err(zoolock::Error::PermissionDenied { path }) => println!("{path}: not allowed"),
+    ///         Err(zoolock::Error::PermissionDenied { path, .. }) => println!("{path}: not allowed"),
     ///         Err(error) => return Err(error),
     ///     }
     /// }
@@ -170,11 +171,8 @@ impl Client {
     /// [`Error::InvalidPath`]. The iterator returns [`Error::PermissionDenied`] for each lock and
     /// directory that may not be read, and continues. Any other error is its last item:
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`].
-    pub fn locks_below(
-        &self,
-        root: &str,
-    ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
-        Ok(Below::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
+    pub fn locks_below(&self, root: impl AsRef<str>) -> Result<LocksBelow> {
+        Ok(LocksBelow::new(Arc::clone(&self.inner), LockPath::parse_directory(root.as_ref())?))
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
@@ -205,8 +203,8 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// also from a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
-    pub fn verify_token(&self, path: &str, token: u64) -> Result<bool> {
-        verify(&self.inner.requests, &LockPath::parse_node(path)?, token)
+    pub fn verify_token(&self, path: impl AsRef<str>, token: u64) -> Result<bool> {
+        verify(&self.inner.requests, &LockPath::parse_node(path.as_ref())?, token)
     }
 
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
@@ -221,8 +219,8 @@ impl Client {
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
     /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
-    /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
-    /// [`Error::PermissionDenied`].
+    /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| {
             let path = contender.znode();
@@ -247,7 +245,7 @@ impl Client {
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
     /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
-    /// [`Error::Disconnected`] without a connection or an answer: the node may be deleted;
+    /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| remove(requests, contender, until))
@@ -264,8 +262,8 @@ impl Client {
         requests.require_connection(path)?;
         let until = Until::within(requests.patience());
         send(requests, &until).map_err(|failure| match failure.is(ErrorKind::NoNode) {
-            true => Error::NotHeld { path: path.to_owned() },
-            false => requests.error(path, failure),
+            true => Error::not_held(path),
+            false => requests.error_of_write(path, failure),
         })
     }
 
@@ -278,11 +276,12 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
-    pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
+    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, Version)>> {
+        let path = path.as_ref();
         LockPath::parse_node(path)?;
         let until = Until::within(self.inner.requests.patience());
         match self.inner.requests.read(path, &until) {
-            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Ok((data, stat)) => Ok(Some((data, stat.version.into()))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
             Err(failure) => Err(self.inner.requests.error(path, failure)),
         }
@@ -330,8 +329,7 @@ impl Client {
     /// # Errors
     /// As [`close`](Client::close).
     pub fn close_within(&self, after: Duration) -> Result<()> {
-        let what = "confirmed end of the session";
-        self.inner.close(after).map_err(|_| Error::CloseTimeout { what, after })
+        self.inner.close(after).map_err(|_| Error::CloseTimeout { after })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

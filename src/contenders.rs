@@ -63,7 +63,7 @@ fn remove_as_read(
         }
     };
     let read = requests.ask_one(None, until, |batch| batch.get_data(&path, None));
-    let version = its_version(read?.1)?;
+    let version = its_version(read.map_err(Failure::of_a_read)?.1)?;
     requests.ask_one(None, until, |batch| batch.delete(&path, version))
 }
 
@@ -283,4 +283,4 @@ mod below;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use below::Below;
+pub use below::LocksBelow;

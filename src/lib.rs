@@ -47,6 +47,7 @@
 //! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
 //! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
 //! | `metrics` | `metrics::MetricsObserver`: an [`observer`] for the crate `metrics` 0.24, and so for Prometheus |
+//! | `tracing` | `tracing::TracingObserver`: an [`observer`] that writes events of the crate `tracing` |
 //! | `testing` | the module `testing`: a ZooKeeper server in the process of a test |
 //!
 //! All features are off by default.
@@ -396,6 +397,12 @@ mod contenders;
 pub mod guide;
 mod held;
 mod locks;
+/// The parameters of [`LockHandle`] and [`Guard`]. Programs use the aliases, such as
+/// [`DistributedLock`]: these types only tell the aliases apart.
+pub mod marker {
+    pub use crate::held::guard::{AnyThread, ThisThread};
+    pub use crate::locks::handle::{Exclusive, Read, SingleNode, Write};
+}
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observer;
@@ -406,6 +413,8 @@ mod session;
 mod settings;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 mod unwind;
 
 /// The crate whose `Receiver` is part of this API.
@@ -413,11 +422,13 @@ pub use crossbeam_channel;
 
 pub use base::acl::Acl;
 pub use base::contender::{Contender, Kind};
-pub use base::error::{ConflictReason, Error, LossReason, Result};
+pub use base::error::{ConflictReason, Error, ErrorKind, LossReason, Result};
 pub use base::options::LockOptions;
+pub use base::version::Version;
 pub use base::wait::Wait;
 pub use client::{Client, ClientBuilder};
-pub use held::guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
+pub use contenders::LocksBelow;
+pub use held::guard::{Guard, ReentrantGuard};
 pub use held::hold::Hold;
 pub use held::transaction::Transaction;
 pub use locks::ephemeral::EphemeralLock;

@@ -31,7 +31,8 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Reads the settings of the environment. An empty variable counts as not set.
+    /// Reads the settings of the environment. An empty variable counts as not set. Newlines at the
+    /// end are not part of a value, because the text of a file often ends in one.
     ///
     /// | variable | value |
     /// |---|---|
@@ -79,8 +80,11 @@ impl ClientBuilder {
     /// As [`from_env`](Self::from_env).
     pub fn from_vars(look_up: impl Fn(&str) -> Option<OsString>) -> Result<ClientBuilder> {
         let setting = |name| {
-            let text = look_up(name).filter(|text| !text.is_empty())?;
-            Some(Value { name, text })
+            let mut text = look_up(name)?.into_vec();
+            // The text of a file often ends in a newline.
+            while text.pop_if(|last| matches!(last, b'\n' | b'\r')).is_some() {}
+            let text = OsString::from_vec(text);
+            (!text.is_empty()).then_some(Value { name, text })
         };
         let Some(hosts) = setting(CONNECT) else {
             return Err(Error::invalid(CONNECT, "no servers are named"));
@@ -112,7 +116,7 @@ impl ClientBuilder {
 pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
     let mut vars = builder.tls_vars.clone();
     #[cfg(feature = "tls")]
-    if vars.is_empty() && builder.get_tls().is_some() {
+    if vars.is_empty() && builder.tls_settings().is_some() {
         return None;
     }
     // One of them is enough to close a session.
@@ -134,7 +138,7 @@ pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>
         }
         vars.push((AUTH.to_owned(), auth.text));
     }
-    vars.push((CONNECT.to_owned(), builder.get_hosts().into()));
+    vars.push((CONNECT.to_owned(), builder.hosts().into()));
     Some(vars)
 }
 
@@ -150,9 +154,7 @@ impl Value {
     }
 
     fn text(&self) -> Result<&str> {
-        let text = self.text.to_str().ok_or_else(|| self.wrong("it is not UTF-8"))?;
-        // A secret that was read from a file often ends in one.
-        Ok(text.trim_end_matches(['\n', '\r']))
+        self.text.to_str().ok_or_else(|| self.wrong("it is not UTF-8"))
     }
 
     fn seconds(&self) -> Result<Duration> {
@@ -264,18 +266,16 @@ fn tls(_: ClientBuilder, files: [Option<Value>; 3]) -> Result<ClientBuilder> {
 mod tests {
     use super::*;
 
-    /// Returns the printed builder of these variables, or the error.
-    fn made(variables: &[(&str, &str)]) -> Result<ClientBuilder, String> {
-        let builder = ClientBuilder::from_vars(|name| {
+    fn built(variables: &[(&str, &str)]) -> Result<ClientBuilder> {
+        ClientBuilder::from_vars(|name| {
             let found = variables.iter().find(|variable| variable.0 == name);
             found.map(|(_, text)| text.into())
-        });
-        builder.map_err(|error| error.to_string())
+        })
     }
 
     #[track_caller]
     fn says(variables: &[(&str, &str)], parts: &[&str]) {
-        let error = made(variables).expect_err("this is wrong");
+        let error = built(variables).expect_err("this is wrong").to_string();
         println!("{error}");
         for part in parts {
             assert!(error.contains(part), "no {part:?} in {error}");
@@ -310,9 +310,10 @@ mod tests {
 
     #[test]
     fn newline_at_the_end_of_a_secret_is_no_part_of_it() {
-        for text in ["digest:bob:hunter2", "digest:bob:hunter2\n", "digest:bob:hunter2\r\n"] {
-            let auth = Value { name: AUTH, text: text.into() };
-            assert_eq!(auth.text().unwrap(), "digest:bob:hunter2");
+        for end in ["", "\n", "\r\n"] {
+            let auth = format!("digest:bob:hunter2{end}");
+            let builder = built(&[(CONNECT, "a"), (AUTH, &auth)]).unwrap();
+            assert_eq!(builder.auth, [("digest".to_owned(), b"bob:hunter2".to_vec())]);
         }
     }
 

@@ -232,7 +232,7 @@ impl Server {
     /// Returns a builder for a client with other settings. It has 10 s to connect, however short
     /// its session.
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder(&self.connect_string()).connect_timeout(Duration::from_secs(10))
+        Client::builder(self.connect_string()).connect_timeout(Duration::from_secs(10))
     }
 
     /// Breaks the connection of a client, and all later ones that it makes, until

@@ -233,7 +233,7 @@ impl Servers {
 
     /// Renames a setting in an error: the library knows the variable, the user gave an option.
     pub(crate) fn wrong(&self, error: Error) -> Failed {
-        let Error::InvalidArgument { what, reason } = &error else {
+        let Error::InvalidArgument { what, reason, .. } = &error else {
             return error.into();
         };
         let option = what.strip_prefix("ZOOKEEPER_").filter(|_| self.option(what).is_some());

@@ -21,11 +21,11 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result<u8, Failed> {
     let builder = to.builder()?;
-    let asked = builder.get_session_timeout();
+    let asked = builder.requested_timeout();
     // The session comes first: a list that the client refuses is not asked.
     let seen = through_a_session(to, &builder, path)?;
     let within = (asked / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
-    let servers = ask_all(builder.get_hosts(), builder.get_tls(), within)?;
+    let servers = ask_all(builder.hosts(), builder.tls_settings(), within)?;
     let mut findings = diagnosis::servers(&servers, asked);
     findings.extend(seen);
     let text = match as_json {
@@ -71,10 +71,10 @@ fn through_a_session(
         Err(wrong) if wrong.code == USAGE => return Err(wrong),
         Err(failed) => return Ok(vec![Level::Problem.says(failed.text.unwrap_or_default())]),
     };
-    let (asked, granted) = (builder.get_session_timeout(), client.session_timeout());
+    let (asked, granted) = (builder.requested_timeout(), client.session_timeout());
     let mut findings = vec![diagnosis::session(asked, granted, begun.elapsed())];
     if !has_root {
-        findings.push(diagnosis::no_chroot(builder.get_hosts(), to.no_create));
+        findings.push(diagnosis::no_chroot(builder.hosts(), to.no_create));
     } else if let Some(path) = path {
         match access(&client, path) {
             Ok(access) => findings.extend(diagnosis::access(&access)),
@@ -84,7 +84,7 @@ fn through_a_session(
     }
     // Servers before 3.7 do not tell it, and end the connection.
     if let Ok(all) = client.who_am_i() {
-        findings.insert(1, diagnosis::identities(&all, builder.get_tls().is_some()));
+        findings.insert(1, diagnosis::identities(&all, builder.tls_settings().is_some()));
     }
     if let Some(socket) = socket {
         let end = Instant::now() + ANSWER;

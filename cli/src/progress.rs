@@ -62,7 +62,8 @@ impl Reports {
                 let begun = Instant::now();
                 let contenders = client.contenders(&path).unwrap_or_default();
                 rest = EVERY.max(begun.elapsed() * REST);
-                if let Some(position) = Position::find(contenders, client.session_id())
+                if let Some(session) = client.session_id()
+                    && let Some(position) = Position::find(contenders, session)
                     && let Some(seen) = &mut *its.lock().unwrap_or_else(PoisonError::into_inner)
                 {
                     seen.report(&path, &position, verbose);

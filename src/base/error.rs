@@ -21,6 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | error | what to do |
 /// |---|---|
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
+/// | [`MaybeDone`](Error::MaybeDone) | read whether the write was carried out |
 /// | [`CloseTimeout`](Error::CloseTimeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
 /// | [`Connect`](Error::Connect) | check the address, and try later; its [`failure`](crate::ConnectFailure) tells what failed |
@@ -34,10 +35,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
 /// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text says what is wrong |
-/// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
+/// | [`ZooKeeper`](Error::ZooKeeper) | see its cause, and the server's log |
+///
+/// [`kind`](Error::kind) groups them by what a service answers. [`is_retryable`](Error::is_retryable)
+/// and [`is_maybe_done`](Error::is_maybe_done) are about the call that failed.
 ///
 /// The texts are in lower case, without a full stop. Each names the object and what is wrong with
-/// it.
+/// it, including the cause. Therefore [`source`](StdError::source) returns nothing.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum Error {
@@ -47,6 +51,7 @@ pub enum Error {
     /// It has at most 255 bytes in a part, and 4096 in all without the chroot. No part has the name
     /// [of a contender](crate::guide::names#paths). Calls that lock also return this if an existing
     /// node is in the way.
+    #[non_exhaustive]
     InvalidPath {
         /// The path as it was given.
         path: String,
@@ -54,6 +59,7 @@ pub enum Error {
         reason: String,
     },
     /// Another argument, or a setting, cannot be used.
+    #[non_exhaustive]
     InvalidArgument {
         /// The argument or setting.
         what: &'static str,
@@ -61,6 +67,7 @@ pub enum Error {
         reason: String,
     },
     /// No server of the list could be reached when the client was created.
+    #[non_exhaustive]
     Connect {
         /// The connect string.
         hosts: String,
@@ -70,6 +77,7 @@ pub enum Error {
         failure: ConnectFailure,
     },
     /// A server refused the credentials when the client was created.
+    #[non_exhaustive]
     AuthFailed {
         /// The connect string.
         hosts: String,
@@ -78,25 +86,39 @@ pub enum Error {
     },
     /// The operating system refused a thread to a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
+    #[non_exhaustive]
     SpawnThread {
         /// The message of the operating system.
         cause: String,
     },
     /// `Client::close` was not confirmed in time.
+    #[non_exhaustive]
     CloseTimeout {
-        /// What the call waited for.
-        what: &'static str,
         /// The limit of the wait, from the call or from the end of the connection before it.
         after: Duration,
     },
     /// There is no live connection, it broke before the answer came, or the call's time was over
-    /// before, and nobody was seen ahead. So the client does not know whether the lock is free. It
-    /// reconnects by itself: try again.
+    /// before, and no other contender was seen ahead. Therefore the client does not know whether
+    /// the lock is free. It reconnects by itself: call again. The call has changed nothing, and
+    /// holds nothing.
+    #[non_exhaustive]
     Disconnected {
         /// The lock's path.
         path: String,
     },
+    /// The answer to a write was lost: the servers may have carried it out, or may yet do so.
+    /// Returned by [`Transaction::commit`](crate::Transaction::commit),
+    /// [`Client::revoke`](crate::Client::revoke),
+    /// [`Client::break_lock`](crate::Client::break_lock) and
+    /// [`Registration::end_session`](crate::Registration::end_session). A release without an answer is not an
+    /// error, because the client repeats the deletion until the node is gone.
+    #[non_exhaustive]
+    MaybeDone {
+        /// The lock's path.
+        path: String,
+    },
     /// The hold ended without a release. Another client may hold the lock by now.
+    #[non_exhaustive]
     Lost {
         /// The lock's path.
         path: String,
@@ -105,6 +127,7 @@ pub enum Error {
     },
     /// The lock is held, but a node is not in the state that the
     /// [`Transaction`](crate::Transaction) requires. No write of the transaction was carried out.
+    #[non_exhaustive]
     Conflict {
         /// The path of the node.
         path: String,
@@ -112,11 +135,13 @@ pub enum Error {
         reason: ConflictReason,
     },
     /// `unlock()` of a lock that is not locked, or `release()` of a hold that is over.
+    #[non_exhaustive]
     NotHeld {
         /// The lock's path.
         path: String,
     },
     /// `unlock()` of a lock that another thread of this process owns.
+    #[non_exhaustive]
     NotOwner {
         /// The lock's path.
         path: String,
@@ -125,11 +150,13 @@ pub enum Error {
     },
     /// The calling thread already holds this lock, through another object of the same client or as
     /// a reader. The call would wait for that hold, or behind a writer that waits for it.
+    #[non_exhaustive]
     WouldDeadlock {
         /// The lock's path.
         path: String,
     },
     /// `cancel_waiters()` was called while this call was waiting.
+    #[non_exhaustive]
     Cancelled {
         /// The lock's path.
         path: String,
@@ -138,12 +165,14 @@ pub enum Error {
     Closed,
     /// The server refused the request for lack of permission: the ACL does not allow it with these
     /// credentials.
+    #[non_exhaustive]
     PermissionDenied {
         /// The lock's path. For a node that cannot be deleted, or that the program reads or writes,
         /// the path of this node.
         path: String,
     },
     /// A limit of this library was reached.
+    #[non_exhaustive]
     LimitExceeded {
         /// What is limited.
         what: &'static str,
@@ -152,6 +181,7 @@ pub enum Error {
     },
     /// Some of several locks could not be released. The call tried all of them: locks without a
     /// failure here are released.
+    #[non_exhaustive]
     Multiple {
         /// The failures, in the order in which they happened. After a call that could not take all
         /// of its locks, the first is the cause, if that was a failure. The others are from giving
@@ -159,12 +189,41 @@ pub enum Error {
         failures: Vec<Error>,
     },
     /// The server answered with an error that has no other variant here.
+    #[non_exhaustive]
     ZooKeeper {
         /// The lock's path.
         path: String,
         /// The server's error.
         cause: Arc<dyn StdError + Send + Sync>,
     },
+}
+
+/// What kind of failure an [`Error`] is, by what a service does about it.
+///
+/// The answers are suggestions for the status codes of HTTP. Where
+/// [`is_maybe_done`](Error::is_maybe_done) is true, answer 504 instead: the client has to read
+/// before it tries again.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The servers cannot be reached, or have not answered in time. Answer 503, and try again.
+    Unavailable,
+    /// A limit of this library was reached, or a server throttles its clients. Answer 503 or 429,
+    /// and try again later.
+    Busy,
+    /// The lock was lost. Answer 503. The writes of a [`Transaction`](crate::Transaction) were not
+    /// carried out.
+    Lost,
+    /// The program itself cancelled the call, or closed the client. Answer 503.
+    Cancelled,
+    /// A node is not as the call requires. Answer 409.
+    Conflict,
+    /// The servers refused the credentials, or an ACL does not allow the call. Answer 500.
+    Denied,
+    /// The program or a setting is wrong. Answer 500, or 400 for a path that a user has chosen.
+    Misuse,
+    /// Any other failure. Answer 500.
+    Other,
 }
 
 /// How a hold was lost.
@@ -201,6 +260,18 @@ pub enum ConflictReason {
 }
 
 impl Error {
+    /// Creates [`Error::NotHeld`], for a [`Lock`](crate::Lock) of your own.
+    #[must_use]
+    pub fn not_held(path: impl AsRef<str>) -> Error {
+        Error::NotHeld { path: path.as_ref().to_owned() }
+    }
+
+    /// Creates [`Error::Disconnected`], for a [`Lock`](crate::Lock) of your own.
+    #[must_use]
+    pub fn disconnected(path: impl AsRef<str>) -> Error {
+        Error::Disconnected { path: path.as_ref().to_owned() }
+    }
+
     pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
         Error::InvalidArgument { what, reason: reason.into() }
     }
@@ -213,16 +284,48 @@ impl Error {
         }
     }
 
-    /// Returns whether the call is worth repeating. True for [`Error::Disconnected`] and
-    /// [`Error::CloseTimeout`], which pass when the connection is back. True for
-    /// [`Error::Multiple`] if its first failure, which ended the call, is one of these.
+    /// Returns what kind of failure this is. For [`Error::Multiple`], returns the kind of the first
+    /// failure, which is the cause.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Connect { .. }
+            | Error::Disconnected { .. }
+            | Error::MaybeDone { .. }
+            | Error::CloseTimeout { .. } => ErrorKind::Unavailable,
+            Error::LimitExceeded { .. } => ErrorKind::Busy,
+            Error::Lost { .. } => ErrorKind::Lost,
+            Error::Cancelled { .. } | Error::Closed => ErrorKind::Cancelled,
+            Error::Conflict { .. } => ErrorKind::Conflict,
+            Error::PermissionDenied { .. } | Error::AuthFailed { .. } => ErrorKind::Denied,
+            Error::InvalidPath { .. }
+            | Error::InvalidArgument { .. }
+            | Error::NotHeld { .. }
+            | Error::NotOwner { .. }
+            | Error::WouldDeadlock { .. } => ErrorKind::Misuse,
+            Error::Multiple { failures } => failures.first().map_or(ErrorKind::Other, Error::kind),
+            Error::ZooKeeper { cause, .. } => match cause.downcast_ref::<zookeeper::Error>() {
+                Some(cause) if cause.is_busy() => ErrorKind::Busy,
+                _ => ErrorKind::Other,
+            },
+            Error::SpawnThread { .. } => ErrorKind::Other,
+        }
+    }
+
+    /// Returns whether the same call may succeed later, and has done nothing so far. True for
+    /// [`ErrorKind::Unavailable`] and [`ErrorKind::Busy`], unless
+    /// [`is_maybe_done`](Error::is_maybe_done) is true.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Error::Disconnected { .. } | Error::CloseTimeout { .. } => true,
-            Error::Multiple { failures } => failures.first().is_some_and(Error::is_retryable),
-            _ => false,
-        }
+        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Busy) && !self.is_maybe_done()
+    }
+
+    /// Returns whether the outcome is unknown: the call may have been carried out, or may yet be.
+    /// True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. False is certain: no write of a
+    /// [`Transaction`](crate::Transaction) was carried out, nor will be.
+    #[must_use]
+    pub fn is_maybe_done(&self) -> bool {
+        self.any(|error| matches!(error, Error::MaybeDone { .. } | Error::CloseTimeout { .. }))
     }
 
     /// Returns whether a hold was lost. For [`Error::Multiple`], returns whether one of its holds
@@ -286,9 +389,14 @@ impl fmt::Display for Error {
                 write!(f, "failed to connect to ZooKeeper at {hosts:?}: {cause}")
             }
             Error::SpawnThread { cause } => write!(f, "failed to start a thread: {cause}"),
-            Error::CloseTimeout { what, after } => write!(f, "no {what} within {after:?}"),
+            Error::CloseTimeout { after } => {
+                write!(f, "no server has confirmed the end of the session within {after:?}")
+            }
             Error::Disconnected { path } => {
                 write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")
+            }
+            Error::MaybeDone { path } => {
+                write!(f, "no answer for {path:?}: it may or may not have been carried out")
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
             Error::Conflict { path, reason } => {
@@ -318,15 +426,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Error::ZooKeeper { cause, .. } => Some(&**cause),
-            Error::Multiple { failures } => failures.first().map(|first| first as _),
-            _ => None,
-        }
-    }
-}
+impl StdError for Error {}
 
 #[cfg(test)]
 mod tests {
@@ -342,13 +442,32 @@ mod tests {
         println!("{both}");
         let expected = format!("failed on some of several locks: {disconnected}; {lost}");
         assert_eq!(both.to_string(), expected);
-        let source = both.source().map(ToString::to_string);
-        assert_eq!(source, Some(disconnected.to_string()));
+        assert!(both.source().is_none(), "it is printed already");
         assert!(both.is_retryable() && both.is_lost());
         assert!(!both.is_closed() && !both.is_cancelled());
 
         let failures = vec![lost, disconnected, Error::Closed];
         let unlocking = Error::Multiple { failures };
+        assert_eq!(unlocking.kind(), ErrorKind::Lost);
         assert!(!unlocking.is_retryable() && unlocking.is_lost() && unlocking.is_closed());
+    }
+
+    #[test]
+    fn only_a_call_that_has_done_nothing_is_worth_repeating() {
+        let path = "/a".to_owned();
+        let closing = Error::CloseTimeout { after: Duration::from_secs(1) };
+        let after_close = Error::Multiple { failures: vec![Error::Closed, closing.clone()] };
+        for (error, kind, is_retryable, is_maybe_done) in [
+            (Error::Disconnected { path: path.clone() }, ErrorKind::Unavailable, true, false),
+            (Error::LimitExceeded { what: "path", max: 1 }, ErrorKind::Busy, true, false),
+            (Error::MaybeDone { path: path.clone() }, ErrorKind::Unavailable, false, true),
+            (closing, ErrorKind::Unavailable, false, true),
+            (after_close, ErrorKind::Cancelled, false, true),
+            (Error::NotHeld { path }, ErrorKind::Misuse, false, false),
+        ] {
+            println!("{error}");
+            let seen = (error.kind(), error.is_retryable(), error.is_maybe_done());
+            assert_eq!(seen, (kind, is_retryable, is_maybe_done));
+        }
     }
 }

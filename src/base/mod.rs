@@ -15,4 +15,5 @@ pub(crate) mod shortcuts;
 pub(crate) mod signal;
 pub(crate) mod stay;
 pub(crate) mod sys;
+pub(crate) mod version;
 pub(crate) mod wait;

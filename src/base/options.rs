@@ -5,9 +5,21 @@ use std::time::Duration;
 
 use crate::base::data;
 use crate::base::error::{Error, Result};
+use crate::base::kind::LockKind;
 
 /// The longest identity. A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
+
+/// Each option that some kinds of locks have no use for, whether it is set, and the kinds that take
+/// it. All kinds take the others.
+type Limited = (&'static str, fn(&LockOptions) -> bool, &'static [LockKind]);
+const LIMITED: [Limited; 1] = [(
+    "local_handoffs",
+    |options| options.local_handoffs > 0,
+    // Not permits, of which each call takes its own, and no lock without a queue. A leader's turn
+    // ends in one thread.
+    &[LockKind::Exclusive, LockKind::Reentrant, LockKind::Write],
+)];
 
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
@@ -84,8 +96,10 @@ impl LockOptions {
     /// Threads that take over in this way share one fencing token, and their node names the thread
     /// that created it. No hand-off takes place without a connection, with less than a third of the
     /// session timeout left of the lease, or after a revocation request
-    /// ([`Client::revoke`](crate::Client::revoke)). No effect on reads, permits and
-    /// [`EphemeralLock`](crate::EphemeralLock).
+    /// ([`Client::revoke`](crate::Client::revoke)). Of a read-write lock, only writes are handed on.
+    /// [`DistributedSemaphore`](crate::DistributedSemaphore),
+    /// [`EphemeralLock`](crate::EphemeralLock) and [`Leadership`](crate::Leadership) refuse the
+    /// option with [`Error::InvalidArgument`].
     pub fn local_handoffs(mut self, times: u32) -> LockOptions {
         self.local_handoffs = times;
         self
@@ -176,12 +190,16 @@ impl LockOptions {
         self
     }
 
-    /// Returns the options without hand-offs between threads.
-    pub(crate) fn without_handoffs(self) -> LockOptions {
-        LockOptions { local_handoffs: 0, ..self }
-    }
-
-    pub(crate) fn check(self) -> Result<LockOptions> {
+    /// Checks the options for this kind of lock.
+    pub(crate) fn check(self, kind: LockKind) -> Result<LockOptions> {
+        for (what, is_set, takers) in LIMITED {
+            if is_set(&self) && !takers.contains(&kind) {
+                return Err(Error::invalid(
+                    what,
+                    format!("a lock of the kind `{kind}` has no use for it"),
+                ));
+            }
+        }
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
         if let Some(most) =
             self.hold_at_most.filter(|most| most.is_zero() || *most < self.hold_at_least)
@@ -206,4 +224,25 @@ pub(crate) fn check_identity(identity: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::invalid("identity", reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_queue_of_exclusive_holders_takes_handoffs() {
+        for (kind, takes_it) in [
+            (LockKind::Exclusive, true),
+            (LockKind::Reentrant, true),
+            (LockKind::Write, true),
+            (LockKind::Semaphore, false),
+            (LockKind::Ephemeral, false),
+            (LockKind::Latch, false),
+        ] {
+            let checked = LockOptions::new().local_handoffs(1).check(kind);
+            assert_eq!(checked.is_ok(), takes_it, "{kind}: {checked:?}");
+            assert!(LockOptions::new().hold_at_most(Duration::MAX).check(kind).is_ok());
+        }
+    }
 }

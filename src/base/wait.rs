@@ -231,5 +231,5 @@ impl Until {
 
 /// Returns what a call without a limit got. A lock of this crate never returns without it.
 pub(crate) fn surely<T>(got: Option<T>, path: &str) -> Result<T> {
-    got.ok_or_else(|| Error::NotHeld { path: path.to_owned() })
+    got.ok_or_else(|| Error::not_held(path))
 }

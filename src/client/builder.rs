@@ -172,20 +172,20 @@ impl ClientBuilder {
 
     /// Returns the list of servers, as it was given.
     #[must_use]
-    pub fn get_hosts(&self) -> &str {
+    pub fn hosts(&self) -> &str {
         &self.hosts
     }
 
     /// Returns the session timeout that the client will ask for.
     #[must_use]
-    pub fn get_session_timeout(&self) -> Duration {
+    pub fn requested_timeout(&self) -> Duration {
         self.session_timeout
     }
 
     /// Returns the settings of TLS, if the client will use it.
     #[cfg(feature = "tls")]
     #[must_use]
-    pub fn get_tls(&self) -> Option<&Tls> {
+    pub fn tls_settings(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 

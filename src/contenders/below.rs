@@ -1,6 +1,7 @@
 //! All locks below a path, found by the names of their nodes. A free lock looks like any other
 //! empty directory.
 
+use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -20,11 +21,13 @@ use crate::session::{Failure, Inner, Requests};
 /// asks.
 const ENOUGH: usize = 10 * AT_ONCE;
 
-/// A walk through a tree. It visits a path before the paths below it.
-pub(crate) struct Below {
+/// The locks below a path, each with its contenders; returned by
+/// [`Client::locks_below`](crate::Client::locks_below).
+#[must_use = "reads as it is iterated over"]
+pub struct LocksBelow {
     inner: Arc<Inner>,
     root: LockPath,
-    /// The remaining steps, the next one last.
+    /// The remaining steps of the walk, the next one last. A path comes before the paths below it.
     steps: Vec<Step>,
 }
 
@@ -58,9 +61,9 @@ type Lock = Option<Result<Vec<Contender>>>;
 /// The children of a node and its own `Stat`, or the error of a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
 
-impl Below {
-    pub(crate) fn new(inner: Arc<Inner>, root: LockPath) -> Below {
-        Below { inner, steps: vec![Step::Look(root.clone())], root }
+impl LocksBelow {
+    pub(crate) fn new(inner: Arc<Inner>, root: LockPath) -> LocksBelow {
+        LocksBelow { inner, steps: vec![Step::Look(root.clone())], root }
     }
 
     /// Looks at the next nodes, many at once, and replaces their steps by the results.
@@ -93,7 +96,7 @@ impl Below {
     }
 }
 
-impl Iterator for Below {
+impl Iterator for LocksBelow {
     type Item = Result<Vec<Contender>>;
 
     fn next(&mut self) -> Option<Result<Vec<Contender>>> {
@@ -107,6 +110,12 @@ impl Iterator for Below {
                 return Some(Err(error));
             }
         }
+    }
+}
+
+impl fmt::Debug for LocksBelow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocksBelow").field("root", &self.root).finish_non_exhaustive()
     }
 }
 

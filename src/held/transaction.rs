@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::base::error::Result;
 use crate::base::path::LockPath;
+use crate::base::version::Version;
 use crate::held::hold::Hold;
 use crate::session::{What, Write};
 
@@ -55,8 +56,8 @@ impl Hold {
 }
 
 impl Transaction {
-    fn with(mut self, path: impl Into<String>, what: What) -> Transaction {
-        self.writes.push(Write { path: path.into(), what });
+    fn with(mut self, path: impl AsRef<str>, what: What) -> Transaction {
+        self.writes.push(Write { path: path.as_ref().to_owned(), what });
         self
     }
 
@@ -67,31 +68,31 @@ impl Transaction {
     }
 
     /// Requires that the node at `path` exists, with this version if one is given.
-    pub fn check(self, path: impl Into<String>, version: impl Into<Option<i32>>) -> Transaction {
-        self.with(path, What::Check(version.into()))
+    pub fn check(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
+        self.with(path, What::Check(number(version)))
     }
 
     /// Sets the data of the node at `path`. The node must exist, with this version if one is given.
     /// The write increments its version.
     pub fn set(
         self,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         data: impl Into<Vec<u8>>,
-        version: impl Into<Option<i32>>,
+        version: impl Into<Option<Version>>,
     ) -> Transaction {
-        self.with(path, What::Set(data.into(), version.into()))
+        self.with(path, What::Set(data.into(), number(version)))
     }
 
     /// Creates a persistent node, with the client's [ACL](crate::ClientBuilder::acl). Its version
     /// is 0. Its parent must exist, or be created before it in the same transaction.
-    pub fn create(self, path: impl Into<String>, data: impl Into<Vec<u8>>) -> Transaction {
+    pub fn create(self, path: impl AsRef<str>, data: impl Into<Vec<u8>>) -> Transaction {
         self.with(path, What::Create(data.into()))
     }
 
     /// Deletes the node at `path`. The node must exist, with this version if one is given, and have
     /// no children.
-    pub fn delete(self, path: impl Into<String>, version: impl Into<Option<i32>>) -> Transaction {
-        self.with(path, What::Delete(version.into()))
+    pub fn delete(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
+        self.with(path, What::Delete(number(version)))
     }
 
     /// Carries out all writes in this order, or none. Without a write it asks the servers whether
@@ -101,7 +102,12 @@ impl Transaction {
     /// there is none, for at most a third of the session timeout.
     ///
     /// # Errors
-    /// Nothing was carried out, nor will be:
+    /// [`MaybeDone`](crate::Error::MaybeDone): no answer came, because the connection broke, the
+    /// client was closed, or the time was over. The writes may have been carried out, and may yet
+    /// be while the lock is held. Read to find out. If the writes have versions, it does no harm to
+    /// commit a clone of the transaction again.
+    ///
+    /// With any other error, nothing was carried out, nor will be:
     /// - [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld): the lock is no longer
     ///   held.
     /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not as required.
@@ -111,12 +117,8 @@ impl Transaction {
     /// - [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1,
     ///   a write to the hold's own node, a hold of another client, or a hold of an
     ///   [`EphemeralLock`](crate::EphemeralLock), whose node has the same name for every holder.
-    ///
-    /// The writes may have been carried out, and may yet be while the lock is held:
-    /// - [`Disconnected`](crate::Error::Disconnected): the connection broke, or no answer came in
-    ///   time. Read to find out. If the writes have versions, it does no harm to commit a clone of
-    ///   the transaction again.
-    /// - [`Closed`](crate::Error::Closed): the client was closed.
+    /// - [`Disconnected`](crate::Error::Disconnected), [`Closed`](crate::Error::Closed): there was no
+    ///   connection in time, or the client was closed before.
     pub fn commit(self) -> Result<()> {
         for Write { path, what } in &self.writes {
             match what {
@@ -126,6 +128,10 @@ impl Transaction {
         }
         self.hold.commit(&self.others, &self.writes)
     }
+}
+
+fn number(version: impl Into<Option<Version>>) -> Option<i32> {
+    version.into().map(i32::from)
 }
 
 /// Prints without the data, which may be secret.

@@ -78,7 +78,7 @@ where
     ///
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath), which says which rule the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<Self> {
+    pub fn new(client: &Client, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::new())
     }
 
@@ -91,10 +91,10 @@ where
     ///   take; each [option](LockOptions) says which.
     pub fn with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         options: LockOptions,
     ) -> Result<Self> {
-        let site = Site::new(client, &path.into(), Self::KIND, options)?;
+        let site = Site::new(client, path.as_ref(), Self::KIND, options)?;
         Ok(LockHandle::of(TwoLevel::new(site)))
     }
 }

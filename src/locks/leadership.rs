@@ -120,8 +120,7 @@ impl Leadership {
     /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
     /// candidates, `lead` is called again at once, so a function with nothing to do should
     /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
-    /// process begins no sooner than that long after the start of this one. The option for other
-    /// threads of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    /// process begins no sooner than that long after the start of this one.
     ///
     /// # Errors
     /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::SpawnThread`] if the operating
@@ -164,7 +163,8 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
+        // It takes the options of a latch in any case: its terms are in one thread.
+        let lock = TwoLevel::new(Site::new(client, path, kind, options.check(LockKind::Latch)?)?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
         look_for_others(&shared);

@@ -162,8 +162,8 @@ enum Object {
 impl LockId {
     /// Creates the id of a lock type of your own, from its path alone. [`Lock::id`] returns this by
     /// default. It differs from the id of a lock of this crate at the same path.
-    pub fn new(path: impl Into<String>) -> LockId {
-        LockId { servers: String::new(), path: path.into(), object: Object::Unknown }
+    pub fn new(path: impl AsRef<str>) -> LockId {
+        LockId { servers: String::new(), path: path.as_ref().to_owned(), object: Object::Unknown }
     }
 
     /// Returns the id of a lock of this crate. Its clones, and nothing else, share what is at the

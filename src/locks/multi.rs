@@ -195,7 +195,7 @@ impl MultiLock {
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
         // A foreign lock may be unheld and still unlock without an error.
-        let not_held = || Error::NotHeld { path: gone.path().to_owned() };
+        let not_held = || Error::not_held(gone.path());
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
 }

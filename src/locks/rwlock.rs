@@ -89,7 +89,7 @@ impl DistributedRwLock {
     ///
     /// # Errors
     /// As that call.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedRwLock> {
+    pub fn new(client: &Client, path: impl AsRef<str>) -> Result<DistributedRwLock> {
         DistributedRwLock::with_options(client, path, LockOptions::new())
     }
 
@@ -100,10 +100,10 @@ impl DistributedRwLock {
     /// As that call.
     pub fn with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         options: LockOptions,
     ) -> Result<DistributedRwLock> {
-        let write = TwoLevel::new(Site::new(client, &path.into(), LockKind::Write, options)?);
+        let write = TwoLevel::new(Site::new(client, path.as_ref(), LockKind::Write, options)?);
         let read = Readers::new(Arc::clone(&write));
         Ok(DistributedRwLock { read, write })
     }

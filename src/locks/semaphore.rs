@@ -113,11 +113,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// [`Error::InvalidPath`], which says which rule the path breaks. [`Error::InvalidArgument`] if
     /// the limit is zero.
-    pub fn new(
-        client: &Client,
-        path: impl Into<String>,
-        limit: u32,
-    ) -> Result<DistributedSemaphore> {
+    pub fn new(client: &Client, path: impl AsRef<str>, limit: u32) -> Result<DistributedSemaphore> {
         DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
     }
 
@@ -128,19 +124,19 @@ impl DistributedSemaphore {
     /// would be read as a revocation request.
     pub fn with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         limit: u32,
         options: LockOptions,
     ) -> Result<DistributedSemaphore> {
         check_limit(limit)?;
-        let lock = Site::new(client, &path.into(), LockKind::Semaphore, options)?;
+        let lock = Site::new(client, path.as_ref(), LockKind::Semaphore, options)?;
         let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
         // A call that has its permits, or no time left, need not wait for the end of its turn.
         let of_turns = LockOptions {
             background_release: true,
             hold_at_least: Duration::ZERO,
             hold_at_most: None,
-            ..options.clone().without_handoffs()
+            ..options.clone()
         };
         let turn = TwoLevel::new(lock.part(path.below(LOCKS), LockKind::Exclusive, of_turns));
         let limit = Limit::new(limit, Arc::clone(lock.inner()), path.clone());

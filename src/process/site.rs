@@ -30,15 +30,15 @@ impl Site {
         kind: LockKind,
         options: LockOptions,
     ) -> Result<Site> {
-        let (client, lock, options) = (client.clone(), LockPath::parse(path)?, options.check()?);
+        let (client, lock, options) =
+            (client.clone(), LockPath::parse(path)?, options.check(kind)?);
         let requests = &client.inner().requests;
         if requests.session_id() != 0 {
             requests.check_margin(options.margin)?;
         }
-        let (directory, options) = match kind.is_single_node() {
-            // Hand-offs make no sense without a queue.
-            true => (lock.split().0, options.without_handoffs()),
-            false => (lock.clone(), options),
+        let directory = match kind.is_single_node() {
+            true => lock.split().0,
+            false => lock.clone(),
         };
         Ok(Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) })
     }
@@ -113,7 +113,7 @@ impl Site {
     pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,
-            false => Error::NotHeld { path: self.path().to_owned() },
+            false => Error::not_held(self.path()),
         }
     }
 }

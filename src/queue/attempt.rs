@@ -121,7 +121,7 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
             false => failure,
         };
         match failure {
-            Failure::Stopped(Stopped::Deadline)
+            Failure::Stopped(Stopped::Deadline) | Failure::NotSent(Stopped::Deadline)
                 if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
             {
                 sys::reached("a deadline comes with somebody ahead");

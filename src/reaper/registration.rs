@@ -68,8 +68,8 @@ impl Registration {
     ///
     /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a file of a
     ///   certificate is gone.
-    /// - [`Error::Disconnected`] if no server has answered in time. They are away, or have ended
-    ///   the session by themselves. Trying again is safe.
+    /// - [`Error::MaybeDone`] if no server has answered in time. They are away, or have ended the
+    ///   session by themselves. Trying again is safe.
     /// - [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn end_session(&self) -> Result<()> {
         let look_up = |name: &str| {
@@ -88,7 +88,7 @@ impl Registration {
         builder.end_session(&key).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
             ErrorKind::NoThread => Error::SpawnThread { cause: error.to_string() },
-            _ => Error::Disconnected { path: format!("session {:#x}", self.key.id) },
+            _ => Error::MaybeDone { path: format!("session {:#x}", self.key.id) },
         })
     }
 

@@ -55,13 +55,16 @@ pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result
     let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
     let (first, until) = (&holds[0].grant, Until::within(of.requests.patience()));
     let session = first.nodes().term.session_id();
-    let committed = of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
-    if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
-        sys::reached("a guarded write has no answer");
-        return Err(of.requests.error(first.path(), Failure::Broken));
+    match of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops)) {
+        Err(failure) if failure.is_outcome_unknown() => {
+            sys::reached("a guarded write has no answer");
+            Err(of.requests.error_of_write(first.path(), failure))
+        }
+        committed => {
+            holds.iter().for_each(end);
+            committed.map(drop).map_err(|failure| refused(of, holds, writes, failure))
+        }
     }
-    holds.iter().for_each(end);
-    committed.map(drop).map_err(|failure| refused(of, holds, writes, failure))
 }
 
 /// Returns an error if this hold cannot guard writes.

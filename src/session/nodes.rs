@@ -370,7 +370,7 @@ impl Nodes {
         }
         drop(state);
         sys::reached("a guarded write comes behind the end of its hold");
-        grant.check().and(Err(Error::NotHeld { path: grant.path().to_owned() }))
+        grant.check().and(Err(Error::not_held(grant.path())))
     }
 
     /// Notes that the outcome of a guarded write is known.

@@ -54,6 +54,8 @@ pub(crate) enum Failure {
     Stopped(Stopped),
     /// The server answered, with this error.
     Refused(zookeeper::Error),
+    /// It was not sent, because this came first.
+    NotSent(Stopped),
     /// It was not sent, because the client may have no more of these.
     Limit { what: &'static str, max: usize },
 }
@@ -62,9 +64,10 @@ impl From<zookeeper::Error> for Failure {
     fn from(error: zookeeper::Error) -> Failure {
         match error.kind() {
             ErrorKind::ConnectionLoss => Failure::Broken,
-            ErrorKind::Timeout | ErrorKind::NoConnection => Stopped::Deadline.into(),
+            ErrorKind::Timeout => Stopped::Deadline.into(),
+            ErrorKind::NoConnection => Failure::NotSent(Stopped::Deadline),
             ErrorKind::SessionExpired => Failure::SessionOver,
-            ErrorKind::Closed => Stopped::Closed.into(),
+            ErrorKind::Closed => Failure::NotSent(Stopped::Closed),
             _ => Failure::Refused(error),
         }
     }
@@ -80,7 +83,7 @@ impl Failure {
     /// Returns whether the servers may have carried it out, or may do so later. False is certain.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
-            Failure::SessionOver | Failure::Limit { .. } => false,
+            Failure::SessionOver | Failure::NotSent(_) | Failure::Limit { .. } => false,
             Failure::Refused(error) => is_outcome_unknown(error),
             Failure::Broken | Failure::Stopped(_) => true,
         }
@@ -89,6 +92,15 @@ impl Failure {
     /// Returns whether the server had too much to do. It may have time later.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Failure::Refused(error) if error.is_busy())
+    }
+
+    /// Returns the failure of a request that only reads: whether it was carried out is all the same.
+    pub(crate) fn of_a_read(self) -> Failure {
+        match self {
+            Failure::Broken => Failure::SessionOver,
+            Failure::Stopped(stopped) => Failure::NotSent(stopped),
+            other => other,
+        }
     }
 
     pub(crate) fn is(&self, kind: ErrorKind) -> bool {
@@ -241,7 +253,7 @@ impl Requests {
         match self.is_connected() {
             _ if self.is_closed() => Err(Error::Closed),
             true => Ok(()),
-            false => Err(Error::Disconnected { path: path.to_owned() }),
+            false => Err(Error::disconnected(path)),
         }
     }
 
@@ -435,11 +447,12 @@ impl Requests {
         let path = path.to_owned();
         match failure {
             _ if self.is_closed() => Error::Closed,
-            Failure::Stopped(Stopped::Closed) => Error::Closed,
-            Failure::Stopped(Stopped::Cancelled) => Error::Cancelled { path },
-            Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
-                Error::Disconnected { path }
-            }
+            Failure::Stopped(stopped) | Failure::NotSent(stopped) => match stopped {
+                Stopped::Closed => Error::Closed,
+                Stopped::Cancelled => Error::Cancelled { path },
+                Stopped::Deadline => Error::Disconnected { path },
+            },
+            Failure::Broken | Failure::SessionOver => Error::Disconnected { path },
             Failure::Limit { what, max } => Error::LimitExceeded { what, max },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::PermissionDenied { path },
@@ -454,6 +467,18 @@ impl Requests {
                 },
                 _ => Error::ZooKeeper { path, cause: Arc::new(cause) },
             },
+        }
+    }
+
+    /// Like [`error`](Requests::error), for a write of a user, which stays if it was carried out.
+    pub(crate) fn error_of_write(&self, path: &str, failure: Failure) -> Error {
+        let is_maybe_done = match &failure {
+            Failure::Refused(error) if error.is_busy() => error.is_maybe_done(),
+            failure => failure.is_outcome_unknown(),
+        };
+        match is_maybe_done {
+            true => Error::MaybeDone { path: path.to_owned() },
+            false => self.error(path, failure),
         }
     }
 }

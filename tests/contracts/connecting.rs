@@ -54,7 +54,7 @@ fn invalid_settings_are_refused() {
 #[test]
 fn acl_refused_by_the_server_is_an_invalid_argument() {
     let acl = Acl::none().and("digest", "nobody", Permissions::ALL);
-    let client = connected(Client::builder(&connect_string()).acl(acl));
+    let client = connected(Client::builder(connect_string()).acl(acl));
     let lock = lock_of(&client, &fresh_path("refused-acl"));
     is_invalid("ACL", &lock.lock());
     is_invalid("ACL", &lock.try_lock());
@@ -63,9 +63,9 @@ fn acl_refused_by_the_server_is_an_invalid_argument() {
 #[test]
 fn unknown_credentials_fail_the_connect() {
     for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
-        let builder = Client::builder(&connect_string()).auth(scheme, secret);
+        let builder = Client::builder(connect_string()).auth(scheme, secret);
         let error = refused(builder, SOON);
-        let is_it = matches!(&error, Error::AuthFailed { hosts, cause }
+        let is_it = matches!(&error, Error::AuthFailed { hosts, cause, .. }
             if *hosts == connect_string() && !cause.is_empty());
         assert!(is_it, "{error:?}");
         let said = error.to_string();

@@ -29,7 +29,7 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
 
 /// A client with this identity.
 pub(crate) fn client_called(identity: &str) -> Client {
-    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.identity(identity))
 }
 
@@ -76,7 +76,7 @@ fn identity_is_any_text_up_to_16_kib_except_a_request() {
     }
     assert!(lock_of(&client_called(&longest), &path).try_lock().unwrap());
     for identity in ["__REVOKE__", &format!("{longest}y")] {
-        let by_client = Client::builder(&connect_string()).identity(identity).connect().map(drop);
+        let by_client = Client::builder(connect_string()).identity(identity).connect().map(drop);
         let by_lock = each_type(&client, &path, &LockOptions::new().identity(identity));
         by_lock.iter().chain([&by_client]).for_each(|seen| is_invalid("identity", seen));
     }
@@ -141,7 +141,7 @@ fn contender_paths_are_relative_to_the_chroot() {
     let guard = lock_of(&below, "/a").acquire().unwrap();
     let seen = look("inside", below.contenders("/a"));
     assert_eq!((&*seen[0].path, &*seen[0].node), ("/a", &*guard.node()));
-    let mut outside = look("outside", client().contenders(&format!("{root}/a")));
+    let mut outside = look("outside", client().contenders(format!("{root}/a")));
     assert_eq!(outside[0].path, format!("{root}/a"));
     outside[0].path = "/a".to_owned();
     assert_eq!(outside, seen);
@@ -192,7 +192,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
 fn paths<'f>(root: &str, found: &'f [Result<Vec<Contender>>]) -> Vec<&'f str> {
     let path = |found: &'f Result<Vec<Contender>>| match found {
         Ok(contenders) => contenders[0].path.strip_prefix(root).expect("it is below"),
-        Err(Error::PermissionDenied { path }) => path.strip_prefix(root).expect("it is below"),
+        Err(Error::PermissionDenied { path, .. }) => path.strip_prefix(root).expect("it is below"),
         Err(other) => panic!("{other:?}"),
     };
     found.iter().map(path).collect()
@@ -226,15 +226,15 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let expected: Vec<_> = expected.split(' ').collect();
     assert_eq!(paths(&root, &found), expected);
     for (found, path) in found.iter().zip(&expected) {
-        let mut contenders = look(path, client.contenders(&at(&path[1..])));
+        let mut contenders = look(path, client.contenders(at(&path[1..])));
         // Nodes below a lock are not its contenders.
         contenders.retain(|one| one.kind != Kind::Foreign);
         assert_eq!(found.as_ref().unwrap(), &contenders);
     }
     // The walk includes the lock at its root, and "/" is a valid root.
-    let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
+    let itself: Vec<_> = client.locks_below(at("a")).unwrap().collect();
     assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
-    let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
+    let single: Vec<_> = client.locks_below(at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
     // These are the locks of all tests, and some are unreadable. On a busy machine the walk may time out.
     let is_denied = |found: &Result<_>| matches!(found, Err(Error::PermissionDenied { .. }));
@@ -270,7 +270,7 @@ fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     for path in [at("hidden"), at("partly")] {
         let seen = client.contenders(&path);
         assert!(
-            matches!(&seen, Err(Error::PermissionDenied { path: at }) if *at == path),
+            matches!(&seen, Err(Error::PermissionDenied { path: at, .. }) if *at == path),
             "{seen:?}"
         );
     }

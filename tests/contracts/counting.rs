@@ -69,7 +69,7 @@ impl Notes {
 }
 
 fn observed(notes: &Notes) -> Client {
-    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.observer(notes.clone()))
 }
 

@@ -9,7 +9,7 @@ use zoolock::{EphemeralLock, Error};
 fn refuses_every_call(object: &Object) {
     object.is_refused(SOON, |ask, seen| {
         println!("{ask:?}: {seen:?}");
-        let invalid = matches!(&seen, Err(Error::InvalidPath { path, reason })
+        let invalid = matches!(&seen, Err(Error::InvalidPath { path, reason, .. })
             if path == object.path() && !reason.is_empty());
         assert!(invalid, "{object:?}, {ask:?}: {seen:?}");
     });

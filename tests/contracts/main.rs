@@ -22,7 +22,7 @@ use zoolock::{Error, Result};
 #[track_caller]
 fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
     println!("{seen:?}");
-    let is_it = matches!(seen, Err(Error::InvalidArgument { what: at, reason })
+    let is_it = matches!(seen, Err(Error::InvalidArgument { what: at, reason, .. })
         if *at == what && !reason.is_empty());
     assert!(is_it, "{what}: {seen:?}");
 }

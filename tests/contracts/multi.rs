@@ -32,13 +32,13 @@ fn nodes(multi: &MultiLock) -> usize {
 /// Each failure in a few words, with its path below `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
-        Error::Multiple { failures } => {
+        Error::Multiple { failures, .. } => {
             return failures.iter().map(|one| brief(one, root)).collect::<Vec<_>>().join(", ");
         }
-        Error::Disconnected { path } => ("disconnected".to_owned(), path),
-        Error::PermissionDenied { path } => ("denied".to_owned(), path),
-        Error::NotHeld { path } => ("not held".to_owned(), path),
-        Error::Lost { path, reason } => (format!("{reason:?}"), path),
+        Error::Disconnected { path, .. } => ("disconnected".to_owned(), path),
+        Error::PermissionDenied { path, .. } => ("denied".to_owned(), path),
+        Error::NotHeld { path, .. } => ("not held".to_owned(), path),
+        Error::Lost { path, reason, .. } => (format!("{reason:?}"), path),
         other => panic!("{other:?}"),
     };
     format!("{what} {}", path.strip_prefix(root).expect("below the root"))
@@ -125,7 +125,7 @@ fn refused(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> String {
     let error = MultiLock::new(locks).expect_err("refused");
     println!("{error}");
     match error {
-        Error::InvalidArgument { what: "list of locks", reason } => reason,
+        Error::InvalidArgument { what: "list of locks", reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }

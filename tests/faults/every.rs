@@ -15,7 +15,7 @@ use common::*;
 /// A multi-lock reports each failure.
 fn each(error: Error) -> Vec<Error> {
     match error {
-        Error::Multiple { failures } => failures,
+        Error::Multiple { failures, .. } => failures,
         one => vec![one],
     }
 }

@@ -14,7 +14,10 @@ fn availability_is_unknown_without_a_connection() {
     proxy.cut_off();
     wait_until("it is suspended", SOON, || cut.state() == ClientState::Suspended);
     let seen = own.available();
-    assert!(matches!(&seen, Err(Error::Disconnected { path }) if path == own.path()), "{seen:?}");
+    assert!(
+        matches!(&seen, Err(Error::Disconnected { path, .. }) if path == own.path()),
+        "{seen:?}"
+    );
     proxy.refuse(false);
     is_free(&own, &[&cut]);
 }

@@ -94,7 +94,7 @@ fn session_is_ended_from_outside_with_the_same_settings() {
     println!("lost after {:?}", await_lost(&guard));
 
     // Nobody else can use settings of the program itself, or those that no variable can carry.
-    let builder = || Client::builder(&secured.hosts());
+    let builder = || Client::builder(secured.hosts());
     for other in [
         builder().tls(Tls::new()),
         builder().sasl("bob:ann", BOB),

@@ -45,7 +45,7 @@ impl TaskLock {
         match (&mut call.thread).await.map_err(|error| error.try_into_panic()) {
             Ok(acquired) => acquired,
             Err(Ok(panic)) => resume_unwind(panic),
-            Err(Err(_)) => Err(Error::Cancelled { path: self.path.to_string() }), // the runtime ends
+            Err(Err(_)) => Err(Error::Closed), // the runtime ends
         }
     }
 }

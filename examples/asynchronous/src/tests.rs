@@ -124,7 +124,7 @@ fn drop_of_a_guard_does_not_wait_for_the_servers() {
     let proxy = FaultProxy::start(server.address()).expect("a proxy");
     // An unlock in the foreground would wait for a third of this.
     let session = Duration::from_secs(90);
-    let client = Client::connect(&proxy.connect_string(), session).expect("a client");
+    let client = Client::connect(proxy.connect_string(), session).expect("a client");
     assert_eq!(client.session_timeout(), session);
     let lock = TaskLock::new(&client, PATH).expect("a path");
     let runtime = Builder::new_current_thread().build().expect("a runtime");

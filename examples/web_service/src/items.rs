@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, DistributedLock, Error, LockOptions, Wait};
+use zoolock::{Client, ClientState, DistributedLock, Error, ErrorKind, LockOptions, Version, Wait};
 
 use crate::http::{Answer, Request};
 
@@ -49,12 +49,12 @@ impl Items {
             Some((_, version)) => guard.transaction().set(path, count.to_string(), version),
             None => guard.transaction().create(path, count.to_string()),
         };
-        write.commit().map_err(|error| match error {
-            Error::Disconnected { .. } | Error::Closed => Answer::new(
+        write.commit().map_err(|error| match error.is_maybe_done() {
+            true => Answer::new(
                 "504 Gateway Timeout",
-                "the item may be reserved: look before a retry\n",
+                "the item may be reserved: read before a retry\n",
             ),
-            error => failed(error),
+            false => failed(error),
         })?;
         Ok(count)
     }
@@ -92,7 +92,7 @@ fn bad_name(reason: &str) -> Answer {
     Answer::new("400 Bad Request", format!("not a name of an item: {reason}\n"))
 }
 
-fn parse(data: Option<&(Vec<u8>, i32)>) -> Result<u64, Answer> {
+fn parse(data: Option<&(Vec<u8>, Version)>) -> Result<u64, Answer> {
     let Some((data, _)) = data else { return Ok(0) };
     let count = std::str::from_utf8(data).ok().and_then(|count| count.parse().ok());
     count.ok_or_else(|| Answer::new("500 Internal Server Error", "the count is damaged\n"))
@@ -100,13 +100,14 @@ fn parse(data: Option<&(Vec<u8>, i32)>) -> Result<u64, Answer> {
 
 /// The answer for an error after which nothing was written.
 fn failed(error: Error) -> Answer {
-    match error {
-        Error::InvalidPath { reason, .. } => bad_name(&reason),
-        Error::Disconnected { .. }
-        | Error::Closed
-        | Error::LimitExceeded { .. }
-        | Error::Lost { .. } => Answer::unavailable(format!("{error}\n")),
-        error => {
+    if let Error::InvalidPath { reason, .. } = &error {
+        return bad_name(reason);
+    }
+    match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Lost | ErrorKind::Cancelled => {
+            Answer::unavailable(format!("{error}\n"))
+        }
+        _ => {
             eprintln!("web_service: {error}");
             Answer::new("500 Internal Server Error", "see the log\n")
         }

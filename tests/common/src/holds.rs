@@ -55,7 +55,7 @@ pub fn await_lost(hold: &Hold) -> Duration {
 }
 
 pub fn is_lost(error: &Error, path: &str, why: LossReason) -> bool {
-    matches!(error, Error::Lost { path: at, reason } if at == path && *reason == why)
+    matches!(error, Error::Lost { path: at, reason, .. } if at == path && *reason == why)
 }
 
 #[track_caller]
@@ -65,7 +65,7 @@ pub fn assert_lost<T: Debug>(result: &Result<T>, path: &str, why: LossReason) {
 }
 
 pub fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
-    matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
+    matches!(result, Err(Error::WouldDeadlock { path: at, .. }) if at == path)
 }
 
 /// Waits until the client has no node on the server and none left to delete.

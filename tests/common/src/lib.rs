@@ -71,7 +71,7 @@ pub fn connected(builder: ClientBuilder) -> Client {
 
 /// A client with credentials, whose nodes belong to it.
 pub fn owner() -> Client {
-    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.auth("digest", "owner:secret").acl(Acl::creator()))
 }
 

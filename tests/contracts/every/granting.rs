@@ -83,7 +83,7 @@ fn data_of(node: &str) -> String {
 fn node_has_curators_name_and_the_identity_as_data() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let path = fresh_path("named");
-        let named = Client::builder(&connect_string()).identity("the night shift, line 3 ✓");
+        let named = Client::builder(connect_string()).identity("the night shift, line 3 ✓");
         let (plain, named) = (client(), connected(named));
         let own = LockOptions::new().identity("the lock's own");
         let id = format!("{:?}", thread::current().id());

@@ -60,7 +60,7 @@ fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
         assert!(refused.unwrap_err().to_string().contains(&format!("{most:?}")));
     }
     // Before the first session the granted timeout is not known, so the calls say so.
-    let lazy = Client::builder(&connect_string()).session_timeout(SESSION).connect_lazily();
+    let lazy = Client::builder(connect_string()).session_timeout(SESSION).connect_lazily();
     let options = LockOptions::new().margin(Duration::MAX);
     let lock = DistributedLock::with_options(&lazy.unwrap(), path, options);
     is_invalid("margin", &lock.and_then(|lock| lock.lock()));
@@ -75,7 +75,7 @@ const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
 
 fn is_too_long(error: &Error) -> bool {
     match error {
-        Error::Multiple { failures } => failures.iter().all(is_too_long),
+        Error::Multiple { failures, .. } => failures.iter().all(is_too_long),
         error => matches!(error, Error::Lost { reason: LossReason::HeldTooLong, .. }),
     }
 }

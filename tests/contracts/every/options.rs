@@ -1,10 +1,13 @@
-//! Each option, for every kind of lock that takes it. It makes no difference to the others.
+//! Each option, for every kind of lock that takes it. The others refuse it.
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, HoldState, LockOptions};
+use zoolock::{
+    Client, DistributedLock, DistributedSemaphore, EphemeralLock, HoldState, LockOptions,
+};
 
 use super::Pair;
+use crate::is_invalid;
 use common::*;
 
 /// A session timeout so long that clients send nothing on their own.
@@ -14,8 +17,9 @@ const QUIET: Duration = Duration::from_secs(60);
 fn local_handoff_passes_the_node_on() {
     const TIMES: usize = 2;
     // In a multi-lock, a waiter for the first member has not queued for the others when they are released.
-    let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
-    every_subject_that(is_one, |subject| {
+    let takes_it =
+        |subject: Subject| subject.is_plain() && subject.is_one_lock() && subject.has_a_directory();
+    every_subject_that(takes_it, |subject| {
         let Pair { ours, path, .. } = Pair::of(subject, "handed-on", QUIET);
         let options = LockOptions::new().local_handoffs(TIMES as u32);
         let object = subject.with(&ours, &path, options);
@@ -40,8 +44,8 @@ fn local_handoff_passes_the_node_on() {
         turn.leaves();
         let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
         println!("{}: turns with one token {runs:?}, {cost} requests", subject.name);
-        // Reads, single nodes and permits are not passed on.
-        match subject.has_a_directory() && subject.is_exclusive() {
+        // Reads are not passed on.
+        match subject.is_exclusive() {
             true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
             false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
         }
@@ -51,6 +55,15 @@ fn local_handoff_passes_the_node_on() {
         subject.await_nodes(&path, 0);
         await_nothing_left(&ours);
     });
+}
+
+#[test]
+fn option_that_a_lock_has_no_use_for_is_refused() {
+    let (client, path) = (client(), fresh_path("refused"));
+    let options = || LockOptions::new().local_handoffs(1);
+    is_invalid("local_handoffs", &EphemeralLock::with_options(&client, &path, options()));
+    let semaphore = DistributedSemaphore::with_options(&client, &path, 1, options());
+    is_invalid("local_handoffs", &semaphore);
 }
 
 #[test]

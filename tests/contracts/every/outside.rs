@@ -161,7 +161,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
 /// Expects the answer to say that the contender's hold is over.
 #[track_caller]
 fn is_over(answer: &Result<()>, contender: &Contender) {
-    let is_it = matches!(answer, Err(Error::NotHeld { path }) if *path == contender.path);
+    let is_it = matches!(answer, Err(Error::NotHeld { path, .. }) if *path == contender.path);
     assert!(is_it, "{contender:?}: {answer:?}");
 }
 

@@ -18,10 +18,10 @@ fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
 fn says_not_held(object: &Object) {
     let seen = object.unlock().expect_err("it is not held");
     let is_it = match &seen {
-        Error::Multiple { failures } => {
+        Error::Multiple { failures, .. } => {
             failures.iter().all(|one| matches!(one, Error::NotHeld { .. }))
         }
-        Error::NotHeld { path } => path == object.path(),
+        Error::NotHeld { path, .. } => path == object.path(),
         _ => false,
     };
     assert!(is_it, "{object:?}: {seen:?}");
@@ -58,7 +58,7 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
         for number in 0..10 {
             assert_eq!(seen_elsewhere(&object), (false, Some(0), 0), "thread {number}");
             match object.elsewhere(|object| object.unlock()) {
-                Err(Error::NotOwner { path: at, owner: who }) => {
+                Err(Error::NotOwner { path: at, owner: who, .. }) => {
                     assert_eq!((&at, who), (&path, owner));
                 }
                 // Readers share the lock, but not each other's holds.

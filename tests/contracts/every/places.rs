@@ -44,7 +44,7 @@ fn is_denied(subject: Subject, client: &Client, path: &str) {
         // A try may see that a single node exists and report busy.
         let busy = !ask.waits() && matches!(seen, Ok(false));
         let denied =
-            matches!(&seen, Err(Error::PermissionDenied { path: at }) if at.starts_with(path));
+            matches!(&seen, Err(Error::PermissionDenied { path: at, .. }) if at.starts_with(path));
         assert!(denied || busy, "{}, {ask:?}: {seen:?}", subject.name);
     });
     await_nothing_left(client);
@@ -138,7 +138,7 @@ fn invalid_paths_are_refused_with_a_reason() {
 #[track_caller]
 fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
     let error = seen.expect_err(path);
-    let named = matches!(&error, Error::InvalidPath { path: at, reason }
+    let named = matches!(&error, Error::InvalidPath { path: at, reason, .. }
         if at.starts_with(path) && !reason.is_empty() && error.to_string().contains(why));
     assert!(named, "{path:?}: {error:?}");
 }

@@ -51,8 +51,8 @@ impl Scripted {
             Busy => Ok(false),
             Panic => panic!("told to panic when asked to {verb} {name}"),
             Explode => panic_any(Bomb),
-            Fail if verb == "unlock" => Err(Error::PermissionDenied { path }),
-            Fail => Err(Error::Disconnected { path }),
+            Fail if verb == "unlock" => Err(Error::not_held(path)),
+            Fail => Err(Error::disconnected(path)),
         }
     }
 }
@@ -127,14 +127,14 @@ impl Script {
 
 #[test]
 fn failed_member_releases_the_others_in_reverse() {
-    let both = "disconnected c, denied b, denied a";
+    let both = "disconnected c, not held b, not held a";
     // The behaviour of the first and third member, and of all when unlocked.
     for (verb, [first, third], unlocking, expected, calls) in [
         ("lock", [Well, Well], Well, "true", "lock abcd"),
         ("lock", [Well, Fail], Well, "disconnected c", "lock abc; unlock ba"),
         ("try", [Well, Busy], Well, "false", "try abc; unlock ba"),
         ("lock", [Well, Fail], Fail, both, "lock abc; unlock ba"),
-        ("try", [Well, Busy], Fail, "denied b, denied a", "try abc; unlock ba"),
+        ("try", [Well, Busy], Fail, "not held b, not held a", "try abc; unlock ba"),
         ("try", [Forget, Well], Well, "not held a", "try abcd; unlock dcba"),
     ] {
         let script = Script::new([

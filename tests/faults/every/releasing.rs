@@ -46,7 +46,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         if subject.is_exclusive() {
             let again = scene.own.try_lock_for(SOON);
             println!("{what}, again: {again:?}");
-            let by_it = |error: &Error| matches!(error, Error::PermissionDenied { path } if nodes.contains(path));
+            let by_it = |error: &Error| matches!(error, Error::PermissionDenied { path, .. } if nodes.contains(path));
             assert!(again.is_err_and(|error| each(error).iter().any(by_it)), "{what}: {nodes:?}");
         }
         assert!(!scene.rival.try_lock().unwrap(), "{what}");

@@ -287,7 +287,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
             resume_unwind(Box::new(Bomb));
         }
     };
-    match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {
+    match Leadership::new(&shared.client, place.path(), options(plan), act) {
         Ok(leadership) => Some(leadership),
         Err(Error::SpawnThread { .. }) => None,
         Err(error) => {

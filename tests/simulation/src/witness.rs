@@ -21,7 +21,8 @@ use kernel::Process;
 pub(crate) use tree::{parent, stood};
 pub use turns::identity;
 pub(crate) use turns::{
-    Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,
+    Left, NodeId, asks, given, heard, id_of, is_there, number_of_a_write, says, turn, turns,
+    unchecked_turn, wrote,
 };
 use zookeeper_testing::ensemble::Committed;
 
@@ -127,6 +128,11 @@ pub(crate) struct Witness {
     /// When the servers have first carried out a request for a node.
     requested: BTreeMap<NodeId, Duration>,
     heard: BTreeSet<NodeId>,
+    /// Number of guarded writes.
+    writes: usize,
+    /// The data of those that were carried out, and of those that were reported not to be.
+    written: BTreeSet<String>,
+    not_written: BTreeSet<String>,
     /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<NodeId>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.

@@ -119,7 +119,7 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
 /// Neither sees the other, so each of ours says so in place of leading.
 pub(crate) fn never_leads_beside_a_latch(curator: &Implementation) {
     // A contest that fails for its session timeout is not healthy.
-    let own = Client::connect(&connect_string(), Duration::from_secs(4)).unwrap();
+    let own = Client::connect(connect_string(), Duration::from_secs(4)).unwrap();
     let stage = Stage::new("latch-beside");
     let [mut peer]: [Peer; 1] = curator.start();
     peer.ask(&format!("latch {}", stage.path));

@@ -8,6 +8,7 @@ use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction,
+    Version,
 };
 use zoolock_judge::{Mode, Unlocked};
 
@@ -78,15 +79,15 @@ impl Shared {
                 self.verify_former();
             }
             Deed::Write => {
-                let write = own.transaction().set(DATA, turn.data(), None);
-                if self.commit("commit", turn, write).is_ok() {
+                let set = |data: &str| own.transaction().set(DATA, data, None);
+                if self.commit("commit", turn, set).is_ok() {
                     kernel::count("deed: was written");
                 }
             }
             Deed::ReadAndWrite(rest) => self.read_and_write(turn, *rest),
             Deed::CreateAgain => {
-                let write = own.transaction().create(DATA, turn.data());
-                if self.commit("careful commit", turn, write).is_ok() {
+                let create = |data: &str| own.transaction().create(DATA, data);
+                if self.commit("careful commit", turn, create).is_ok() {
                     violation(format!("{} has created {DATA}, which is there", self.name));
                 }
             }
@@ -132,7 +133,7 @@ impl Shared {
         let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
         let read = match self.told("read", || self.client.read(DATA)) {
-            Some(Some((_, version))) => version,
+            Some(Some((_, version))) => i32::from(version),
             Some(None) => return self.fail(format!("{DATA} is not there")),
             None => return,
         };
@@ -142,22 +143,29 @@ impl Shared {
             violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
         }
         thread::sleep(rest);
-        let write = turn.own.transaction().set(DATA, turn.data(), read);
-        let written = self.commit("careful commit", turn, write);
+        let set = |data: &str| turn.own.transaction().set(DATA, data, Version::from(read));
+        let written = self.commit("careful commit", turn, set);
         let (version, _) = witness::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {
             self.fail(format!("a conflict with nobody, of version {read}"));
         }
     }
 
-    fn commit(&self, call: &str, turn: &Turn<'_>, write: Transaction) -> zoolock::Result<()> {
+    /// Commits a write of data that no other write has.
+    fn commit(
+        &self,
+        call: &str,
+        turn: &Turn<'_>,
+        write: impl FnOnce(&str) -> Transaction,
+    ) -> zoolock::Result<()> {
+        let data = format!("{} {}", turn.data(), witness::number_of_a_write());
         let connections = || {
             let is_connected = self.client.state() == ClientState::Connected;
             (is_connected, self.client.stats().connections)
         };
         let (begun, before) = (kernel::elapsed(), connections());
-        let written = write.commit();
-        witness::wrote(turn.node(), &written);
+        let written = write(&data).commit();
+        witness::wrote(turn.node(), data, &written);
         if !before.0 && connections() == before {
             self.judge_unsent(call, begun, &written);
         }
@@ -173,7 +181,8 @@ impl Shared {
             match own.transaction().set(DATA, data, None).commit() {
                 Ok(()) => kernel::count("deed: was written late"),
                 Err(Error::Lost { .. } | Error::NotHeld { .. } | Error::Closed) => {}
-                Err(Error::Disconnected { .. } | Error::InvalidArgument { .. }) => {}
+                Err(Error::Disconnected { .. } | Error::MaybeDone { .. }) => {}
+                Err(Error::InvalidArgument { .. }) => {}
                 Err(Error::PermissionDenied { .. }) if witness(|witness| witness.has_hidden) => {}
                 Err(error) => violation(format!("{name}: late commit: {error}")),
             }

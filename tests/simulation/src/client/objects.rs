@@ -12,7 +12,7 @@ use zoolock::{
 use zoolock_judge::Mode;
 
 use super::shuffle;
-use crate::plan::{End, Kind, ObjectPlan, Options, Wait};
+use crate::plan::{End, Kind, ObjectPlan, Wait};
 use crate::witness::{self, limit};
 
 pub(super) enum Object {
@@ -65,9 +65,11 @@ macro_rules! acquire {
     };
 }
 
-pub(super) fn options(plan: &Options) -> LockOptions {
+pub(super) fn options(ObjectPlan { kind, options: plan, .. }: &ObjectPlan) -> LockOptions {
+    // The others refuse it.
+    let takes_handoffs = !matches!(kind, Kind::Single | Kind::Semaphore | Kind::Leadership);
     let mut options = LockOptions::new()
-        .local_handoffs(plan.local_handoffs)
+        .local_handoffs(if takes_handoffs { plan.local_handoffs } else { 0 })
         .background_release(plan.background_release);
     if let Some(time) = plan.hold_at_least {
         options = options.hold_at_least(time);
@@ -85,7 +87,7 @@ pub(super) fn options(plan: &Options) -> LockOptions {
 }
 
 pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
-    let (path, options) = (plan.place.path(), options(&plan.options));
+    let (path, options) = (plan.place.path(), options(plan));
     let made = match plan.kind {
         Kind::Exclusive => {
             DistributedLock::with_options(client, path, options).map(Object::Exclusive)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::thread;
 use zoolock::observer::Outcome;
-use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{Client, ClientState, Error, ErrorKind, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
@@ -45,9 +45,9 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
 /// Returns whether the error of an unlock says that this lock was lost, or may not be released.
 fn names(error: &Error, path: &str) -> bool {
     match error {
-        Error::Multiple { failures } => failures.iter().any(|one| names(one, path)),
+        Error::Multiple { failures, .. } => failures.iter().any(|one| names(one, path)),
         // The servers refuse a deletion before they look for the node.
-        Error::Lost { path: lost, .. } | Error::PermissionDenied { path: lost } => lost == path,
+        Error::Lost { path: lost, .. } | Error::PermissionDenied { path: lost, .. } => lost == path,
         _ => false,
     }
 }
@@ -83,7 +83,7 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
-        if error.is_retryable() {
+        if error.kind() == ErrorKind::Unavailable {
             self.judge_unknown(call, begun, least);
         }
         None
@@ -97,7 +97,7 @@ impl Shared {
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
     pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
-        if written.as_ref().is_err_and(Error::is_retryable)
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             && took + SLACK < self.client.session_timeout() / 3
             && !has_jumped(process, begun)
         {
@@ -128,7 +128,7 @@ impl Shared {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
             Error::Closed => self.is_closed.get(),
-            Error::Multiple { failures } => {
+            Error::Multiple { failures, .. } => {
                 (waits_or_tries || call == "unlock")
                     && failures.iter().all(|one| {
                         !matches!(one, Error::Multiple { .. })
@@ -138,7 +138,10 @@ impl Shared {
             Error::Disconnected { .. } => {
                 !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
             }
-            Error::Lost { path, reason } if !witness::may_be_lost(path, *reason) => false,
+            Error::MaybeDone { .. } => {
+                call.ends_with("commit") || matches!(call, "revoke" | "break_lock")
+            }
+            Error::Lost { path, reason, .. } if !witness::may_be_lost(path, *reason) => false,
             Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
             // The run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {

@@ -361,6 +361,10 @@ impl Witness {
 
     fn written(&mut self, path: &str, data: &[u8]) {
         let text = String::from_utf8_lossy(data);
+        self.written.insert(text.to_string());
+        if self.not_written.contains(&*text) {
+            violation(format!("{text:?} was reported not to be written"));
+        }
         let mut parts = text.split(' ');
         let (Some(node), Some(token)) = (parts.next(), parts.next()) else { return };
         let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());

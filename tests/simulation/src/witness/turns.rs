@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock::{Error, Hold, Result};
+use zoolock::{Hold, Result};
 
 use super::{NAMED, judged, queue, violation, witness};
 use crate::plan::{Kind, Place};
@@ -66,11 +66,29 @@ pub(crate) fn turn(
     })
 }
 
-/// Records the result of a guarded write. A write without an answer may take effect as long as the node exists.
-pub(crate) fn wrote(node: NodeId, written: &Result<()>) {
-    if matches!(written, Err(Error::Disconnected { .. })) {
-        witness(|witness| witness.unanswered.insert(node));
-    }
+pub(crate) fn number_of_a_write() -> usize {
+    witness(|witness| {
+        witness.writes += 1;
+        witness.writes
+    })
+}
+
+/// Records the result of a guarded write. One whose outcome is unknown may take effect as long as the node exists, and
+/// one that is not done never.
+pub(crate) fn wrote(node: NodeId, data: String, written: &Result<()>) {
+    judged(|witness| match written {
+        Err(error) if error.is_maybe_done() => {
+            witness.unanswered.insert(node);
+            None
+        }
+        Err(error) => {
+            let is_done = witness.written.contains(&data);
+            let problem = is_done.then(|| format!("{data:?} is written, after {error}"));
+            witness.not_written.insert(data);
+            problem
+        }
+        Ok(()) => None,
+    });
 }
 
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {

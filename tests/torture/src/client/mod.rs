@@ -187,10 +187,11 @@ impl Program {
         let keeps_on = matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit");
         match error {
             Error::Closed => self.is_closed.load(Ordering::SeqCst),
-            Error::Multiple { failures } => {
+            Error::Multiple { failures, .. } => {
                 failures.iter().all(|one| self.may_say(call, one) || self.may_say("unlock", one))
             }
             Error::Disconnected { .. } => !keeps_on,
+            Error::MaybeDone { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
             Error::Lost { .. } => !matches!(call, "verify" | "contenders" | "close"),
             // An ephemeral node may be where the directory of a lost hold was.
             Error::InvalidPath { .. } | Error::Cancelled { .. } => waits_or_tries,
@@ -212,7 +213,7 @@ impl Program {
             holding.leave();
             holding.ended(Unlocked::Silent);
         };
-        let (path, options) = (plan.place.path(), options(&plan.options));
+        let (path, options) = (plan.place.path(), options(plan));
         let leads = plan.kind == Kind::Leadership;
         let leadership = leads.then(|| Leadership::new(&self.client, path, options, act));
         self.told("lead", leadership.transpose())?

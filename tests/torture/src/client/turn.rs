@@ -181,7 +181,7 @@ impl Program {
         hold.ended(match &said {
             _ if is_silent => Unlocked::Silent,
             Ok(()) => Unlocked::Fine,
-            Err(Error::Multiple { failures }) if failures.iter().any(is_its) => Unlocked::Lost,
+            Err(Error::Multiple { failures, .. }) if failures.iter().any(is_its) => Unlocked::Lost,
             Err(Error::Multiple { .. }) => Unlocked::Fine,
             Err(error) if is_its(error) => Unlocked::Lost,
             Err(_) => Unlocked::Unexpected,
@@ -272,7 +272,7 @@ impl Writer {
         let ended = now();
         let answer = match &said {
             Ok(()) => Answer::Done,
-            Err(Error::Disconnected { .. }) => Answer::Unknown,
+            Err(error) if error.is_maybe_done() => Answer::Unknown,
             Err(_) => Answer::Refused,
         };
         program.told("commit", said);
