@@ -41,3 +41,21 @@ impl Outages {
         since?.max(begun).checked_add(limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outage_that_is_over_is_not_counted() {
+        let (outages, limit) = (Outages::new(), Duration::from_millis(20));
+        let begun = sys::now();
+        outages.begin();
+        assert!(outages.too_long_at(begun, limit) >= begun.checked_add(limit));
+        outages.end();
+        assert_eq!(outages.too_long_at(begun, limit), None);
+        let later = sys::now();
+        outages.begin();
+        assert!(outages.too_long_at(begun, limit) >= later.checked_add(limit));
+    }
+}
