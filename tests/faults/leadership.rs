@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
-use zoolock::{ClientState, Hold, Leadership, LockOptions};
+use zoolock::{ClientState, Hold, Leadership};
 
 use super::{LONG, SHORT};
 use common::relay::{Fate, MULTI, relay};
