@@ -78,7 +78,7 @@ const ALONE: [(&str, &[&str]); 7] = [
         &[
             "slow  writes colour=red: Err(Lost ",
             "the node says \"colour=blue\"",
-            "quick writes to the version before: Err(Conflict ",
+            "quick writes to the first version: Err(Conflict ",
         ],
     ),
     ("config_cache", &["100 reads, at most ", "at once, 10 versions, none of them half read\n"]),
