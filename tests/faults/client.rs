@@ -12,7 +12,7 @@ use common::*;
 fn lazy_client_starts_without_servers() {
     let proxy = shared_proxy();
     proxy.cut_off();
-    let builder = Client::builder(&proxy.connect_string()).session_timeout(SESSION);
+    let builder = Client::builder(proxy.connect_string()).session_timeout(SESSION);
     let builder = builder.auth("digest", "lazy:secret").acl(Acl::creator());
     let client = builder.connect_lazily().unwrap();
     let (events, path) = (client.subscribe(), fresh_path("lazy"));
@@ -43,7 +43,7 @@ fn lazy_client_starts_without_servers() {
 fn lazy_client_that_never_connects_closes_at_once() {
     let proxy = shared_proxy();
     proxy.cut_off();
-    let builder = Client::builder(&proxy.connect_string()).session_timeout(SOON);
+    let builder = Client::builder(proxy.connect_string()).session_timeout(SOON);
     let client = builder.connect_lazily().unwrap();
     let waiting = locking(&lock_of(&client, &fresh_path("lazy-close")));
     client.close().unwrap();
