@@ -38,7 +38,8 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
-        if error.kind() == ErrorKind::Unavailable {
+        // The close may come between a write and its answer.
+        if error.kind() == ErrorKind::Unavailable && !self.is_closed.get() {
             self.judge_unknown(call, begun, least);
         }
         None
