@@ -50,6 +50,7 @@ impl Shared {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             && took + SLACK < self.client.session_timeout() / 3
+            && !self.is_closed.get()
             && !has_jumped(process, begun)
         {
             self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
