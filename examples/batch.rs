@@ -5,14 +5,14 @@
 //! ```
 //!
 //! [`AtLoss`] is the part to copy: an observer of all holds of a client, which needs no thread for
-//! each. The first of the two batches hangs in its second step. Its heartbeats go on, so only the end
-//! of its hold gives the lock back: each step must take less than `LONGEST_STEP`. A process whose hold
-//! is lost is aborted, whether it hangs, was cut off, or somebody broke its lock. A supervisor would
-//! start it again.
+//! each of them. The first of the two batches hangs in its second step. Because its heartbeats
+//! continue, the lock becomes free only when its hold expires. Each step must therefore take less
+//! than `LONGEST_STEP`. If its hold is lost, the process is aborted, whether it hangs, is
+//! disconnected, or another program broke its lock. A supervisor would start it again.
 //!
-//! The abort follows the loss within milliseconds, unless the process stands still. The next batch may
-//! begin a moment before it, so a place that can check
-//! [fencing tokens](zoolock::Hold::fencing_token) should check them.
+//! The abort follows the loss within milliseconds, unless the process is paused. The next batch may
+//! begin a moment before the abort. A resource that can check [fencing
+//! tokens](zoolock::Hold::fencing_token) should therefore check them.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime};
 use zoolock::observer::{Ended, Observer, Outcome};
 use zoolock::{Client, DistributedLock, LockOptions, LossReason};
 
-/// A step that takes longer hangs.
+/// A step that takes longer counts as hanging.
 const LONGEST_STEP: Duration = Duration::from_secs(2);
 const STEPS: u32 = 3;
 
-/// Calls a function when a hold of its client is lost, and not when the program closes the client.
+/// Calls a function when a hold of its client is lost, but not when the program closes the client.
 struct AtLoss<F>(F);
 
 impl<F: Fn(LossReason) + Send + Sync> Observer for AtLoss<F> {
@@ -39,7 +39,8 @@ impl<F: Fn(LossReason) + Send + Sync> Observer for AtLoss<F> {
     }
 }
 
-/// Ends the process, without destructors and exit handlers: they could wait for the work that hangs.
+/// Ends the process without destructors and exit handlers, because they could wait for the work
+/// that hangs.
 fn abort(reason: LossReason) {
     eprintln!("batch: the lock was lost: {reason}");
     std::process::abort()
@@ -56,7 +57,7 @@ fn run() -> zoolock::Result<()> {
     let hangs = std::env::args().nth(1).as_deref() == Some("hang");
     let servers = std::env::var("ZOOKEEPER_CONNECT");
     let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
-    // The batch waits for servers, too.
+    // If the servers are down, the batch waits for them.
     let client = Client::builder(servers).observer(AtLoss(abort)).connect_lazily()?;
     let options = LockOptions::new().hold_at_most(LONGEST_STEP);
     let lock = DistributedLock::with_options(&client, "/zoolock-examples/batch", options)?;
@@ -124,7 +125,7 @@ mod tests {
         client.close().expect("a server answers");
         drop(held);
         drop(client);
-        // The observer goes with its client, so nothing comes behind this.
+        // The observer is dropped with its client, so nothing more can arrive.
         assert!(losses.recv_timeout(SOON).is_err_and(|end| end.is_disconnected()));
     }
 }

@@ -1,14 +1,14 @@
-//! A configuration in two parts that many servers read and few people change, under a
-//! read-write lock.
+//! A configuration in two parts that many servers read and few editors change, under a read-write
+//! lock.
 //!
 //! ```text
 //! cargo run --example config_cache
 //! ```
 //!
 //! Four servers, each with its own client, refresh their caches again and again, at the same time.
-//! Two editors take turns and change both parts. Each editor then becomes a reader, with no other
-//! editor in between, and checks what it has published. The program checks that no reader ever saw
-//! one part of one version and the other part of another.
+//! Two editors take the write lock alternately and change both parts. Each editor then becomes a
+//! reader, with no other editor in between, and checks what it has published. The program checks
+//! that a reader never found one part of one version and the other part of another.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -60,7 +60,7 @@ impl Configuration {
     }
 }
 
-/// Keeps a cache up to date. Returns the last version that it saw.
+/// Keeps a cache up to date. Returns the last version that it read.
 fn server(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
     let mut cached = 0;
     for _ in 0..REFRESHES {

@@ -1,5 +1,5 @@
-//! A counter that loses no update, although a holder of its lock is stopped between its read and
-//! its write, and continues after the next holder has read.
+//! A counter that loses no update, even if a holder of its lock is paused between its read and its
+//! write, and continues after the next holder has read.
 //!
 //! ```text
 //! cargo run --example fenced_register
@@ -8,15 +8,16 @@
 //! Two processes add one to the counter, each in four steps:
 //!
 //! 1. It acquires the lock, and gets a fencing token.
-//! 2. It claims the counter with the token: from now on the counter refuses every lower token.
+//! 2. It registers the token with the counter (`claim`): from now on the counter refuses every
+//!    lower token.
 //! 3. It reads.
-//! 4. It writes. The counter checks that the claim is still the one of this token.
+//! 4. It writes. The counter checks that the token is still the last one registered.
 //!
-//! The first process is stopped after its step 3, for longer than its session lives. The second
-//! process acquires the lock, claims and reads. Then the first one continues. The counter refuses
-//! its write, because the second has claimed. A counter that only compared the tokens of writes
-//! would accept the write: the second has written nothing yet, and its own write would then undo
-//! the first one's.
+//! The first process is paused after its step 3, for longer than its session lives. The second
+//! process acquires the lock, registers its token and reads. Then the first one continues. The
+//! counter refuses its write, because the second process has registered a higher token. A counter
+//! that only compared the tokens of writes would accept the write: the second process has not
+//! written anything yet, and its own write would then undo the first one's.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -34,14 +35,14 @@ use zoolock::{Client, DistributedLock};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LOCK: &str = "/zoolock-examples/fenced-register";
-/// How long the servers keep the lock of a stopped process.
+/// How long the servers keep the lock of a paused process.
 const SESSION: Duration = Duration::from_secs(4);
 /// The length of the row: two numbers of twenty digits, a space and a newline.
 const BYTES: usize = 42;
 
-/// A counter in a file, with the token that has claimed it. Each method is one step, like a
-/// transaction of a database: no other process uses the file meanwhile. The SQL has the same steps,
-/// for a table `counter` and a table `fence` with a row for each lock.
+/// A counter in a file, with the last token registered. Each method is one step, like a transaction
+/// of a database: no other process uses the file meanwhile. The SQL has the same steps, for a table
+/// `counter` and a table `fence` with a row for each lock.
 struct Register(PathBuf);
 
 struct Row {
@@ -50,16 +51,15 @@ struct Row {
 }
 
 impl Register {
-    /// The row of the counter. The first claim makes that of the fence.
+    /// Creates the row of the counter. The first `claim` creates the row of the fence.
     fn create(path: &Path) -> io::Result<Register> {
         write_row(&File::create(path)?, &Row { fence: 0, value: 0 })?;
         Ok(Register(path.to_owned()))
     }
 
-    /// `INSERT INTO fence (lock, token) VALUES (:lock, :token) ON CONFLICT (lock)
-    /// DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token`
+    /// `INSERT INTO fence (lock, token) VALUES (:lock, :token) ON CONFLICT (lock) DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token`
     ///
-    /// Returns false if no row matches: a later holder has claimed.
+    /// Returns false if no row matches: a later holder has registered a higher token.
     fn claim(&self, token: u64) -> io::Result<bool> {
         self.step(|row| {
             let is_newest = row.fence <= token;
@@ -73,12 +73,11 @@ impl Register {
         self.step(|row| row.value)
     }
 
-    /// In one transaction:
-    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token = :token` and
-    /// `UPDATE counter SET value = :value`
+    /// In one transaction: `UPDATE fence SET token = :token WHERE lock = :lock AND token = :token`
+    /// and `UPDATE counter SET value = :value`
     ///
     /// Returns false, and writes nothing, if the first update matches no row: a later holder has
-    /// claimed.
+    /// registered a higher token.
     fn write(&self, token: u64, value: u64) -> io::Result<bool> {
         self.step(|row| {
             let has_claimed = row.fence == token;
@@ -108,7 +107,7 @@ fn read_row(file: &File) -> io::Result<Row> {
     Ok(Row { fence: next()?, value: next()? })
 }
 
-/// Writes the row in one call, so that a killed process never leaves half a row.
+/// Writes the row in one call, so that a killed process never leaves half of it.
 fn write_row(file: &File, Row { fence, value }: &Row) -> io::Result<()> {
     file.write_all_at(format!("{fence:020} {value:020}\n").as_bytes(), 0)
 }
@@ -143,7 +142,7 @@ fn increment(
     }
 }
 
-/// The process that is stopped, a copy of this program. Dropping this kills it.
+/// The process that is paused, a copy of this program. Dropping this kills it.
 struct Slow {
     process: Child,
     said: BufReader<ChildStdout>,
@@ -188,7 +187,8 @@ fn connect() -> zoolock::Result<Client> {
     Client::connect(servers.as_deref().unwrap_or("127.0.0.1:2181"), SESSION)
 }
 
-/// Pauses after its read until it is told to continue. It does not check whether it holds the lock.
+/// Pauses after its read until the other process makes it continue. It does not check whether it
+/// holds the lock.
 fn slow(file: &str) -> Outcome<()> {
     increment(&connect()?, &Register(file.into()), || {
         io::stdin().read_line(&mut String::new()).map(drop)
@@ -202,7 +202,7 @@ fn demonstrate(file: &Path) -> Outcome<()> {
     slow.signal("STOP")?;
     println!("slow:  is stopped");
 
-    // Waits for the lock until the session of the stopped process has ended.
+    // Waits for the lock until the session of the paused process has ended.
     increment(&connect()?, &register, || {
         if let Some(mut input) = slow.process.stdin.take() {
             println!("slow:  goes on");

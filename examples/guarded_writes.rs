@@ -1,4 +1,4 @@
-//! Writes in ZooKeeper that the servers carry out only while the lock is held. Two clients write to
+//! Writes to ZooKeeper that the servers carry out only while the lock is held. Two clients write to
 //! a node, and one of them loses its lock just before its write.
 //!
 //! ```text
@@ -12,7 +12,7 @@ use std::time::Duration;
 use zoolock::{Client, ConflictReason, DistributedLock, Error};
 
 const LOCK: &str = "/zoolock-examples/guarded-writes";
-/// The node that the lock guards.
+/// The node that the lock protects.
 const CONFIG: &str = "/zoolock-examples/config";
 
 fn main() {
@@ -40,7 +40,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     println!("slow  has written colour=green");
 
     // The session of the first client ends just before its next write, as after a long pause or a
-    // cut network. To save time, the program closes the client instead.
+    // network failure. To save time, the program closes the client instead.
     let late = guard.transaction().set(CONFIG, "colour=red", None);
     slow.close()?;
     let next = DistributedLock::new(&quick, LOCK)?.acquire()?;

@@ -5,10 +5,11 @@
 //! ```
 //!
 //! There are three candidates, each with its own client, as if on separate machines. The first
-//! leader steps down, the second is asked to release, and the third is shut down. The first two
-//! contend again after their terms. The fencing token numbers the terms. A leader announces its
-//! term before anything else. The receivers of its orders then refuse orders of an earlier term.
-//! The program checks that there was never a second leader, and that the terms rose.
+//! leader steps down, the second receives a request to release the lock, and the third is shut
+//! down. The first two contend again after their terms. The fencing token numbers the terms. A
+//! leader announces its term before it does anything else. The receivers of its orders then refuse
+//! orders of an earlier term. The program checks that there was never a second leader, and that the
+//! numbers of the terms increased.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -23,7 +24,7 @@ const PATH: &str = "/zoolock-examples/leader";
 /// A leader steps down after this time.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// A message to the witness.
+/// A message to the checker.
 enum News {
     Leads(&'static str, u64),
     Ends(&'static str),
@@ -144,7 +145,7 @@ mod tests {
         server.expire(&first);
         let (next, later) = leads(&news);
         assert_eq!(leader, "Ann");
-        // Ann's term may have been over before Bob came.
+        // Ann's term may have been over before Bob queued.
         assert!(later > term, "{next}");
         ann.shutdown();
         bob.shutdown();

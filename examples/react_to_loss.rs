@@ -1,15 +1,15 @@
-//! A loop that works while a lock is held, and stops when it is lost or another client asks for it.
+//! A loop that works while a lock is held, and stops when it is lost or another client requests it.
 //!
 //! ```text
 //! cargo run --example react_to_loss
 //! ```
 //!
 //! [`work`] is the part to copy. The rest is a worker and a successor, each with its own client.
-//! The worker's client is behind a proxy. First the proxy cuts the connection: the client resumes
-//! its session on another connection, and the hold continues. Then the network falls silent: the
-//! lease runs out, and the worker stops. Only then does the server grant the lock to the successor,
-//! which works until a client asks for the lock. The program checks that the two never worked at
-//! the same time.
+//! The worker's client connects through a proxy. First the proxy cuts the connection: the client
+//! resumes its session on another connection, and the hold continues. Then the proxy drops all
+//! packets silently: the lease runs out, and the worker stops. Only after that does the server
+//! grant the lock to the successor, which works until a client requests the lock. The program
+//! checks that the two never worked at the same time.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -59,7 +59,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
     }
 }
 
-/// Who worked, and when, by one clock.
+/// Which of the two worked, and when, by one clock.
 struct Shift {
     begun: Instant,
     ended: Instant,

@@ -6,7 +6,7 @@
 //!
 //! There are three licences. Eight workers, each with its own client, solve four problems each.
 //! Some problems need one licence, some two, which a worker gets together or not at all. While too
-//! few are free, workers wait in turn, until their deadline. The program checks that no more than
+//! few are free, workers wait in a queue until their deadline. The program checks that no more than
 //! three licences were ever in use.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
@@ -26,7 +26,7 @@ const WORKERS: usize = 8;
 const PROBLEMS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The pool, as one program sees it.
+/// The pool, as one program uses it.
 struct Pool(DistributedSemaphore);
 
 impl Pool {

@@ -1,4 +1,4 @@
-//! A job that is due on many machines, whose clocks differ, and runs on one of them.
+//! A job that is due on many machines, whose clocks differ, but runs on only one of them.
 //!
 //! ```text
 //! for late in 0 100 200; do cargo run --example scheduled_job -- $late & done; wait
@@ -6,9 +6,9 @@
 //!
 //! The job is due every two seconds. At that time, every machine tries to acquire its lock, without
 //! waiting. The holder runs the job and unlocks at once. The lock stays busy for as long as the job
-//! may still be due on another machine: otherwise a machine with a late clock would find the lock
-//! free, and run the job again. Here the clocks differ by 250 ms at most. The argument is the delay
-//! of this machine's clock in milliseconds.
+//! may still be due on another machine: otherwise a machine whose clock is behind would find the
+//! lock free, and run the job again. Here the clocks differ by at most 250 ms. The argument is how
+//! far this machine's clock is behind, in milliseconds.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zoolock::{Client, DistributedLock, Guard, LockOptions};
 
-/// The interval between runs. It is longer than `LATEST` and `AT_LEAST` together, so that the
-/// lock is free again by then.
+/// The interval between runs. It is longer than `LATEST` and `AT_LEAST` together, so that the lock
+/// is free again before the next run.
 const PERIOD: Duration = Duration::from_secs(2);
 /// A run begins at most this long after it was due.
 const LATEST: Duration = Duration::from_millis(500);

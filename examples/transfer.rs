@@ -6,9 +6,9 @@
 //!
 //! Eight threads move money between four accounts, in all directions at once. Each transfer takes
 //! the locks of its two accounts as one `MultiLock`, in an order that all share, so that no two
-//! transfers wait for each other. It claims both accounts with their fencing tokens before
-//! it reads them, and an account refuses lower tokens. The program checks that
-//! nothing was refused and that the sum has not changed.
+//! transfers deadlock. It registers its fencing tokens with both accounts (`claim`) before it reads
+//! them, and an account refuses lower tokens. The program checks that no transfer was refused and
+//! that the sum has not changed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -27,7 +27,7 @@ const TRANSFERS: usize = 10;
 const AT_FIRST: i64 = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An account, with the token that has claimed it.
+/// An account, with the last token registered.
 #[derive(Clone, Copy)]
 struct Account {
     balance: i64,
@@ -58,7 +58,7 @@ impl Bank {
         self.accounts()[account].balance
     }
 
-    /// Writes all balances, or none if an account was claimed with another token since.
+    /// Writes all balances, or none if another token has been registered with an account since.
     fn write(&self, writes: [(usize, u64, i64); 2]) -> Outcome<()> {
         let mut accounts = self.accounts();
         for (account, token, _) in writes {

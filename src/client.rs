@@ -20,13 +20,16 @@ use crate::observer::SharedObserver;
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
 
-/// A client of a ZooKeeper ensemble, from which locks are made. It is a cheaply cloned handle to
-/// one shared connection, which reconnects by itself.
+/// A client of a ZooKeeper ensemble, which creates locks. It is a cheaply cloned handle to one
+/// shared connection, which reconnects by itself.
+///
+/// The methods that return a state, an id or counts read only memory. They send no request and
+/// never block.
 ///
 /// # When it ends
-/// [`close`](Client::close) ends the session, and with it every hold. So does dropping the last
-/// clone, lock and guard. If a process exits without either, the servers end the session one
-/// session timeout later.
+/// [`close`](Client::close) ends the session, and with it every hold. Dropping the last clone, lock
+/// and guard does the same. If a process exits without doing either, the servers end the session
+/// one session timeout later.
 ///
 /// # Example
 /// ```no_run
@@ -66,26 +69,28 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a malformed list or timeout; [`Error::Connect`] with the
-    /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
+    /// answer of each server; [`Error::SpawnThread`] if the operating system cannot create a
+    /// thread.
     pub fn connect(hosts: impl AsRef<str>, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
 
-    /// Returns a builder for a client with more settings. No I/O before [`ClientBuilder::connect`].
+    /// Returns a builder for a client with more settings. Nothing is sent before
+    /// [`ClientBuilder::connect`].
     pub fn builder(hosts: impl AsRef<str>) -> ClientBuilder {
         ClientBuilder::new(hosts.as_ref())
     }
 
-    /// Returns the state of the connection. No I/O, never blocks.
+    /// Returns the state of the connection.
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.inner.state()
     }
 
     /// Returns the session timeout that the servers granted. They limit the requested one to their
-    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is
-    /// another one, a [line in the log](crate::guide::operating) says so. Before the first
-    /// connection this is the requested one.
+    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If the granted
+    /// timeout differs, a [log line](crate::guide::operating) reports it. Before the first
+    /// connection, this returns the requested timeout.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.inner.requests.timeout()
@@ -95,38 +100,39 @@ impl Client {
         self.inner.requests.session_key()
     }
 
-    /// Returns the id of the current session, which a [`Contender`] of this client has, too.
-    /// `None` before the first session. No I/O.
+    /// Returns the id of the current session, which is also in every [`Contender`] of this client.
+    /// `None` before the first session.
     #[must_use]
     pub fn session_id(&self) -> Option<i64> {
         Some(self.inner.requests.session_id()).filter(|id| *id != 0)
     }
 
-    /// Returns a channel of the connection's changes from now on. It is disconnected when the
-    /// client is closed. It keeps up to 256 unread events and drops later ones.
+    /// Returns a channel that receives the changes of the connection from now on. It is
+    /// disconnected when the client is closed. It keeps up to 256 unread events and drops later
+    /// ones.
     pub fn subscribe(&self) -> Subscription {
         self.inner.subscribe()
     }
 
-    /// Returns counts since the client was created. No I/O.
+    /// Returns counts since the client was created.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
 
     /// Returns the holders and waiters of the lock at `path`, in order. The lock may be of any
-    /// type, and its nodes of any client. Empty if there are none. Costs one list and one read for
-    /// each contender; blocks for at most a session timeout.
+    /// type, and its nodes of any client. Empty if there are none. Costs one list request and one
+    /// read for each contender; blocks for at most a session timeout.
     ///
-    /// A node that may not be read makes the whole answer [`Error::PermissionDenied`].
+    /// If one node may not be read, the whole call returns [`Error::PermissionDenied`].
     ///
-    /// The answer may be out of date when it arrives. It is for people and for
-    /// [`revoke`](Client::revoke), not for deciding who may act.
+    /// The answer may be out of date when it arrives. Use it for display and for
+    /// [`revoke`](Client::revoke), but not to decide who may act.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
     /// for contender in client.contenders("/locks/nightly-report")? {
-    ///     let who = contender.identity.as_deref().unwrap_or("somebody");
+    ///     let who = contender.identity.as_deref().unwrap_or("unknown client");
     ///     println!("{who} {}", if contender.holds { "holds it" } else { "waits" });
     /// }
     /// # Ok(())
@@ -143,16 +149,17 @@ impl Client {
     /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
     /// their nodes of any client. Each item has the contenders of one lock in order, as
     /// [`contenders`](Client::contenders) returns them, and at least one. A path comes before the
-    /// paths below it, and names are in the order of their bytes.
+    /// paths below it, and names are sorted by their bytes.
     ///
     /// A lock without holders and waiters is not found, because only an empty directory is left of
     /// it. Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and
     /// single nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish
-    /// meanwhile are left out. The result is not a snapshot of one instant.
+    /// during the walk are left out. The result is not a snapshot of one instant.
     ///
-    /// The iterator reads as it goes, a hundred nodes in one write: one list for each node, and one
-    /// read for each contender. It keeps only their contents and the names of their neighbours in
-    /// memory, not the tree. Each step blocks for at most a session timeout.
+    /// The iterator reads as it goes and sends up to a hundred requests at a time: one list request
+    /// for each node, and one read for each contender. It keeps only the contents of these nodes
+    /// and the names of their neighbours in memory, not the tree. Each step blocks for at most a
+    /// session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -176,20 +183,20 @@ impl Client {
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
-    /// holder of the lock at `path`, of any type. This is for third parties that were handed the
-    /// token. If there are several holders, readers or permits of a semaphore, the token may be any
-    /// of theirs.
+    /// holder of the lock at `path`, of any type. Use it in programs that do not hold the lock but
+    /// were given the token. If the lock has several holders (readers, or permits of a semaphore),
+    /// the token may belong to any of them.
     ///
     /// Unlike [`contenders`](Client::contenders), this is not misled by a server that lags: the
     /// answer is no older than the call. But it may be outdated as soon as it arrives, so it cannot
-    /// make a write safe. Safe writes take a resource that each holder
-    /// [claims](crate::Hold::fencing_token) with its token.
+    /// make a write safe. Safe writes require a resource with which each holder
+    /// [registers](crate::Hold::fencing_token) its token.
     ///
-    /// False when the lock is free or held with another token. Also false when the holder's session
-    /// has ended, even if the holder does not know that.
+    /// Returns false when the lock is free or held with another token. Also returns false when the
+    /// holder's session has ended, even if the holder has not detected that.
     ///
-    /// Costs one refused write, one list and one read for each contender; blocks for at most a
-    /// third of the session timeout.
+    /// Costs one write that the servers refuse, one list request, and one read for each contender;
+    /// blocks for at most a third of the session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
@@ -202,7 +209,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
+    /// including a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn verify_token(&self, path: impl AsRef<str>, token: u64) -> Result<bool> {
         verify(&self.inner.requests, &LockPath::parse_node(path.as_ref())?, token)
     }
@@ -210,15 +217,16 @@ impl Client {
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
     /// holder decides whether to release it. It receives the request through
     /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
-    /// connection is down at the moment. Blocks for at most a third of the session timeout.
+    /// connection is currently down. Blocks for at most a third of the session timeout.
     ///
-    /// Only this contender is asked. This does not work for an
-    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may
-    /// be there by the time of the write. End the session of its holder.
+    /// The request reaches only this contender. This does not work for an
+    /// [`EphemeralLock`](crate::EphemeralLock), because the node of the next holder has the same
+    /// name, and may already be there when the write arrives. End the session of its holder
+    /// instead.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
-    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that does not
+    /// belong to a contender, or that belongs to an [`EphemeralLock`](crate::EphemeralLock).
     /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
@@ -230,28 +238,28 @@ impl Client {
         })
     }
 
-    /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. A
-    /// node that has taken its place is not deleted. **The next contender is let in at once, and
-    /// the old holder may still be at work** until it learns of its loss. Use this when that
-    /// process is certainly dead, or when the resource checks [fencing
-    /// tokens](crate::Hold::fencing_token). A living waiter queues again, behind the others.
+    /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. If
+    /// another node has replaced it, that node is not deleted. **The next contender is admitted at
+    /// once, and the old holder may still be at work** until it detects the loss. Use this only if
+    /// that process is certainly dead, or if the resource checks [fencing
+    /// tokens](crate::Hold::fencing_token). A waiter that is alive queues again, behind the others.
     ///
-    /// This does not work for an [`EphemeralLock`](crate::EphemeralLock). The next holder's node
-    /// has the same name, and the old holder might delete it before it learns of its loss. End the
-    /// session of its holder.
+    /// This does not work for an [`EphemeralLock`](crate::EphemeralLock). The node of the next
+    /// holder has the same name, and the old holder might delete it before it detects its loss. End
+    /// the session of the holder instead.
     ///
     /// Costs two requests; blocks for at most a third of the session timeout.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
-    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that does not
+    /// belong to a contender, or that belongs to an [`EphemeralLock`](crate::EphemeralLock).
     /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| remove(requests, contender, until))
     }
 
-    /// Sends what concerns one contender's node.
+    /// Sends a request about the node of one contender.
     fn at_node(
         &self,
         contender: &Contender,
@@ -268,9 +276,9 @@ impl Client {
     }
 
     /// Returns the data of the node at `path` and its version, for a
-    /// [`Transaction`](crate::Transaction), or `None` if there is no node. For the holder of a lock
-    /// of this client, the answer is no older than the writes of earlier holders. Costs one
-    /// request; the first read after a resumed session costs two, one of them a refused write.
+    /// [`Transaction`](crate::Transaction), or `None` if there is no node. If a lock of this client
+    /// is held, the answer is no older than the writes of earlier holders. Costs one request; the
+    /// first read after a resumed session costs two, one of them a write that the servers refuse.
     /// Blocks for at most a third of the session timeout.
     ///
     /// # Errors
@@ -287,13 +295,14 @@ impl Client {
         }
     }
 
-    /// Returns whom the servers take this client for: the scheme and the user of each identity,
-    /// such as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One
-    /// request; blocks for at most a third of the session timeout.
+    /// Returns the identities that the servers have authenticated for this client: the scheme and
+    /// the user of each, such as `("digest", "billing")`. The servers grant permissions to these
+    /// identities; see [`Acl`](crate::Acl). Sends one request; blocks for at most a third of the
+    /// session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`], and
-    /// [`Error::ZooKeeper`] from servers before 3.7, which do not tell it.
+    /// [`Error::ZooKeeper`] from servers before 3.7, which do not support the request.
     pub fn who_am_i(&self) -> Result<Vec<(String, String)>> {
         let requests = &self.inner.requests;
         let until = Until::within(requests.patience());
@@ -303,21 +312,22 @@ impl Client {
 
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
-    /// return [`Error::Closed`]. Closing again is allowed, and returns `Ok` whether the servers
-    /// could be told or not.
+    /// return [`Error::Closed`]. Closing again is allowed, and returns `Ok` even if the servers
+    /// could not be notified.
     ///
-    /// Blocks until the servers have ended the session, so that others can hold its locks, and for
-    /// at most one session timeout. Without a connection it waits for the next one, until one
-    /// session timeout after the connection broke. After that it returns at once.
+    /// Blocks until the servers have ended the session, after which others can hold its locks, and
+    /// for at most one session timeout. Without a connection it waits for the next one, until one
+    /// session timeout after the connection broke. After that time it returns at once.
     ///
     /// # Errors
-    /// [`Error::CloseTimeout`] if the servers could not be told. They end the session themselves,
-    /// one session timeout after they last heard from it, give or take a tick.
+    /// [`Error::CloseTimeout`] if the servers could not be notified. They end the session
+    /// themselves, one session timeout after the last message that they received from the client,
+    /// give or take a tick.
     pub fn close(&self) -> Result<()> {
         self.close_within(self.inner.requests.timeout())
     }
 
-    /// Like [`close`](Client::close), and blocks for at most `after`.
+    /// Like [`close`](Client::close), but blocks for at most `after`.
     ///
     /// # Errors
     /// As [`close`](Client::close).
@@ -340,7 +350,7 @@ impl Client {
             Identity::Process(process) => process,
         };
         let thread = thread::current();
-        // Only its text has the number: `ThreadId(7)`.
+        // The number is available only as text: `ThreadId(7)`.
         let id = format!("{:?}", thread.id());
         let number = id.trim_matches(|character: char| !character.is_ascii_digit());
         format!("{process}/{}#{number}", thread.name().unwrap_or_default()).into()

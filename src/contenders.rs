@@ -1,4 +1,4 @@
-//! The holders and waiters of a lock, for people and programs that look from outside.
+//! The holders and waiters of a lock, for operators and programs that do not contend.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -18,20 +18,20 @@ use crate::session::{Failure, Requests};
 pub(crate) const LOCKS: &str = "locks";
 pub(crate) const LEASES: &str = "leases";
 
-/// How many nodes are read in one write.
+/// How many requests to read nodes are sent at a time.
 const AT_ONCE: usize = 100;
 
 /// A node and its data.
 #[derive(Debug, Clone)]
 struct Znode {
-    /// Empty for the node of a single-node lock.
+    /// Empty for a lock that is a single node.
     name: String,
     data: Vec<u8>,
     stat: Stat,
 }
 
-/// Deletes the node of a contender in a queue, but not another node that has its path by now. Fails
-/// with `NoNode` if the node is gone.
+/// Deletes the node of a contender in a queue, but not another node that has replaced it at the
+/// same path. Fails with `NoNode` if the node is gone.
 pub(crate) fn remove(
     requests: &Requests,
     contender: &Contender,
@@ -39,7 +39,7 @@ pub(crate) fn remove(
 ) -> Result<(), Failure> {
     loop {
         match remove_as_read(requests, contender, until) {
-            // A client has written to the node since.
+            // A client has written to the node in the meantime.
             Err(failure) if failure.is(ErrorKind::BadVersion) => {
                 sys::reached("a node is written to before it is removed");
             }
@@ -76,9 +76,9 @@ pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Con
 
 /// Returns whether the current holder of the lock at `path`, or one of several, has this token.
 ///
-/// A follower may lag, so its answers may be old. But the answer to a write arrives after
-/// everything that the leader did before it. So later answers of the same server are no older than
-/// the call.
+/// A follower may lag, and its answers may be outdated. But the answer to a write arrives after
+/// everything that the leader did before it. Later answers of the same server are therefore no
+/// older than the call.
 pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result<bool> {
     requests.require_connection(path.as_str())?;
     let until = Until::within(requests.patience());
@@ -94,8 +94,8 @@ struct Wanted {
     names: Vec<String>,
 }
 
-/// Reads the nodes of several directories, [`AT_ONCE`] in a write. Nodes that vanish meanwhile are
-/// left out. If a node may not be read, its directory gets that error.
+/// Reads the nodes of several directories, [`AT_ONCE`] at a time. Nodes that vanish in the meantime
+/// are left out. If a node may not be read, its directory gets that error.
 fn read_nodes(
     requests: &Requests,
     wanted: &[Wanted],
@@ -128,18 +128,18 @@ fn read_nodes(
 }
 
 /// Returns the contenders of a lock with a queue that had these names when it was listed. A node
-/// that has vanished since is still ahead of the others, because a read that its thread took below
-/// its write may have come instead.
+/// that has vanished since still counts as ahead of the others: its thread may have replaced it
+/// with a read node that it created while it had the write lock.
 fn queue(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
     let gone = vanished(&nodes, listed);
     nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
-    // The modes of all contenders before the current position, and of those at it.
+    // The modes of all contenders before the current position, and of those at this position.
     let (mut ahead, mut beside): (Vec<Mode>, Vec<Mode>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
     for node in nodes {
         let order = order(&node);
-        // Contenders with equal sequences share a position: they do not wait for each other.
+        // Contenders with equal sequence numbers share a position: they do not wait for each other.
         if last.replace(order) != Some(order) {
             ahead.append(&mut beside);
         }
@@ -172,7 +172,8 @@ fn vanished(nodes: &[Znode], listed: &[String]) -> Vec<((u8, i64), Mode)> {
     first
 }
 
-/// Orders normal sequences first, by number, then other sequences by creation, then foreign nodes.
+/// Orders normal sequence numbers first, by number, then other sequence numbers by creation, then
+/// foreign nodes.
 fn order(node: &Znode) -> (u8, i64) {
     match names::sequence(&node.name) {
         Some(sequence) if names::is_normal(sequence) => (0, sequence.into()),
@@ -195,7 +196,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         let permit = contender(path, Some(LEASES), Kind::Permit, true, lease);
         match is_its {
             Some(Ok(true)) => wanted.push(permit),
-            // For permits of other libraries, this is a guess.
+            // For permits of other libraries, this is an estimate.
             Some(Err(turn)) => permits.push(Contender { holds: permit.token < turn, ..permit }),
             Some(Ok(false)) | None => permits.push(permit),
         }
@@ -203,12 +204,12 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let its_own = usize::from(!wanted.is_empty());
     let all = permits.iter().chain(&wanted).map(|one| &*one.node);
     let limit = wanted.iter().find_map(|permit| permit.limit);
-    // It may have its permits, and not have given the turn back yet.
+    // The call may have its permits while its queue node is not yet deleted.
     if limit.is_some_and(|limit| names::fit(all.clone(), &names_of(&wanted), limit)) {
         permits.append(&mut wanted);
     }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
-    // This node, and not that of its turn, can be asked to let go.
+    // Only this node can be revoked, not the call's node in the queue.
     let first = wanted.into_iter().min_by_key(|permit| permit.token);
     let first = first.map(|permit| Contender { holds: false, ..permit });
     let waiting = turns.iter().skip(its_own).map(|turn| Contender {
@@ -232,7 +233,7 @@ fn names_of(all: &[Contender]) -> Vec<&str> {
 
 /// Returns the contender of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
-    // In a node of this library, an id precedes the identity.
+    // In a node of this library, the identity follows an id.
     let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
     let own = contender(path, None, Kind::Exclusive, true, node);
     Contender { identity: identity.or(own.identity), ..own }

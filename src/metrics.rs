@@ -1,15 +1,15 @@
 //! Metrics of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which exports
-//! them to Prometheus and others. Needs the feature `metrics`. The crate's version is 0.24: a
-//! recorder for another version receives nothing.
+//! them to Prometheus and other systems. Needs the feature `metrics`. The crate's version is 0.24:
+//! a recorder for another version receives nothing.
 //!
-//! A client takes a [`MetricsObserver`]. Call [`record_client`] before each read of the metrics.
-//! The example `prometheus` does both. Install the recorder before the first call for a lock,
-//! because earlier events are lost.
+//! Pass a [`MetricsObserver`] to the client's builder. Call [`record_client`] before each read of
+//! the metrics. The example `prometheus` does both. Install the recorder before the first call for
+//! a lock, because earlier events are lost.
 //!
 //! | metric | labels | what |
 //! |---|---|---|
 //! | `zoolock_acquisitions_total` | `lock`, `name`, `outcome` | counter: calls that lock, as `acquired`, `busy`, `timed_out`, `cancelled` or `failed` |
-//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long calls waited that acquired their lock |
+//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long the calls waited that acquired their lock |
 //! | `zoolock_queue_length` | `lock`, `name` | histogram: how many contenders were ahead on the servers when a call queued, whatever its outcome |
 //! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds lasted, including lost holds |
 //! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted`, `client_closed` or `held_too_long` |
@@ -18,8 +18,8 @@
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
 //!
 //! `lock` is the [kind](LockKind::as_str), and `name` the lock's
-//! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) says which calls
-//! and holds are counted.
+//! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) describes which
+//! calls and holds are counted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -42,7 +42,7 @@ use crate::session::ClientState;
 /// use zoolock::metrics::{MetricsObserver, record_client};
 ///
 /// # fn main() -> zoolock::Result<()> {
-/// // After the installation of a recorder.
+/// // After a recorder has been installed.
 /// let builder = Client::builder("127.0.0.1:2181").observer(MetricsObserver::new());
 /// let client = builder.connect()?;
 /// record_client(&client); // and again before each scrape
@@ -54,7 +54,7 @@ pub struct MetricsObserver {
     known: RwLock<HashMap<LockKind, HashMap<String, Arc<Handles>>>>,
 }
 
-/// The metrics of the locks of one kind and name; counters by their labels.
+/// The metrics of all locks with the same kind and name; counters by their labels.
 struct Handles {
     calls: HashMap<&'static str, Counter>,
     wait: Histogram,
@@ -91,14 +91,15 @@ impl Handles {
 }
 
 impl MetricsObserver {
-    /// Creates an observer without records, and describes its metrics to the recorder.
+    /// Creates an observer that has recorded nothing yet, and describes its metrics to the
+    /// recorder.
     #[must_use]
     pub fn new() -> MetricsObserver {
-        let calls = "Calls for a lock, by what came of them.";
+        let calls = "Calls for a lock, by outcome.";
         describe_counter!("zoolock_acquisitions_total", Unit::Count, calls);
-        let wait = "How long calls waited that acquired their lock.";
+        let wait = "How long calls waited before they acquired their lock.";
         describe_histogram!("zoolock_wait_seconds", Unit::Seconds, wait);
-        let queue = "How many were ahead in the queue when a call came there.";
+        let queue = "How many contenders were ahead when a call queued.";
         describe_histogram!("zoolock_queue_length", Unit::Count, queue);
         let hold = "How long locks were held.";
         describe_histogram!("zoolock_hold_seconds", Unit::Seconds, hold);
@@ -112,8 +113,8 @@ impl MetricsObserver {
         if let Some(handles) = self.known.read().get(&lock).and_then(known) {
             return handles;
         }
-        // The mutex is not held, because the recorder is foreign code. Concurrent calls get the
-        // same handles.
+        // The mutex is not held, because the recorder is other people's code. Concurrent calls get
+        // the same handles.
         let handles = Arc::new(Handles::new(lock, name));
         let mut known = self.known.write();
         known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));
@@ -146,7 +147,7 @@ impl fmt::Debug for MetricsObserver {
 }
 
 /// Records the current [`Client::state`] and [`Client::stats`]. Call this before the metrics are
-/// read. Of several clients the last one counts. No I/O.
+/// read. If it is called for several clients, the values of the last one remain. Never blocks.
 pub fn record_client(client: &Client) {
     let stats = client.stats();
     let gauges = [

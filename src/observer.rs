@@ -1,10 +1,11 @@
 //! Measurements: how long calls waited, how long locks were held, and how both ended.
 //!
-//! An [`Observer`] receives every call for a lock of its client, and the end of every hold. It
-//! receives the [kind](LockKind) of the lock, and the [name](crate::LockOptions::name) that its
-//! user gave it. It does not receive the path, because the number of paths has no limit.
-//! [`ClientBuilder::observer`](crate::ClientBuilder::observer) takes one. With the feature
-//! `metrics`, `zoolock::metrics::MetricsObserver` is a ready-made one, and with the feature `tracing`,
+//! An [`Observer`] is notified of every call for a lock of its client, and of the end of every
+//! hold. It receives the [kind](LockKind) of the lock, and the [name](crate::LockOptions::name)
+//! that its user gave it. It does not receive the path, because the number of different paths is
+//! unlimited. To use an observer, pass it to
+//! [`ClientBuilder::observer`](crate::ClientBuilder::observer). With the feature `metrics`,
+//! `zoolock::metrics::MetricsObserver` is a ready-made one, and with the feature `tracing`,
 //! `zoolock::tracing::TracingObserver`.
 //!
 //! ```no_run
@@ -41,18 +42,19 @@
 //! - Each call that locks is reported once, to [`acquired`](Observer::acquired) or to
 //!   [`not_acquired`](Observer::not_acquired). Each acquired hold is reported again at its end, to
 //!   [`ended`](Observer::ended).
-//! - Re-entries by the owner, and their unlocks, are not reported. A lock that was [handed
-//!   on](crate::LockOptions::local_handoffs) is acquired and ended by each thread.
+//! - If the owner of a lock locks it again, neither that call nor its unlock is reported. If
+//!   threads [hand off](crate::LockOptions::local_handoffs) a lock, each thread reports that it
+//!   acquired the lock and that its hold ended.
 //! - Permits of a semaphore that are taken together are one hold. The members of a
 //!   [`MultiLock`](crate::MultiLock) are reported separately.
 //!
 //! # On which thread
-//! Calls and releases are reported on their own threads, before they return, with no mutex held. So
-//! an observer may use the client and its locks, including the lock of the report. Callers wait for
-//! a slow observer. A release that finds its node deleted reports that loss. A thread of the client
-//! reports any other loss soon after it was noticed, whether or not the holder unlocks. Reports of
-//! two threads come in any order. After a panic, the observer is called again the next time; the
-//! panic has no other effect.
+//! Calls and releases are reported on their own threads, before they return, with no mutex held. An
+//! observer may therefore use the client and its locks, including the lock in the report. Callers
+//! wait for a slow observer. If a release finds its node deleted, it reports that loss. A thread of
+//! the client reports any other loss soon after it was detected, whether or not the holder unlocks.
+//! Reports of two threads come in any order. If the observer panics, it is called again the next
+//! time; the panic has no other effect.
 
 use std::cell::Cell;
 use std::fmt;
@@ -82,7 +84,7 @@ pub trait Observer: Send + Sync {
     }
 }
 
-/// Lets a program keep the observer, to read its results.
+/// Allows a program to keep the observer, to read its results.
 impl<O: Observer + ?Sized> Observer for Arc<O> {
     fn acquired(&self, call: &Acquired<'_>) {
         (**self).acquired(call);
@@ -105,13 +107,13 @@ pub struct Acquired<'a> {
     pub lock: LockKind,
     /// The lock's [`LockOptions::name`](crate::LockOptions::name).
     pub name: &'a str,
-    /// Time from the call to the grant: for threads of this process, for a connection, and in the
-    /// queue.
+    /// Time from the call to the grant. This includes the wait for threads of this process, for a
+    /// connection, and in the queue.
     pub waited: Duration,
     /// How many contenders, including holders, were ahead on the servers when the call queued. For
-    /// a semaphore, how many calls were waiting. Threads of this process that wait for each other
-    /// do not count. `None` if the call did not queue: another thread handed it the lock, or it
-    /// only tried a semaphore.
+    /// a semaphore: how many calls were waiting. Waiting threads of this process do not count.
+    /// `None` if the call did not queue, because another thread handed off the lock to it, or
+    /// because it only tried to get permits of a semaphore.
     pub queue: Option<usize>,
 }
 
@@ -135,7 +137,7 @@ pub struct NotAcquired<'a> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub enum Reason<'a> {
-    /// The call only tried, and saw another holder.
+    /// The call only tried, and the lock was taken.
     Busy,
     /// Another contender was ahead until the deadline.
     TimedOut,
@@ -177,8 +179,8 @@ pub struct Ended<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Its owner released it, and the release reported no loss. With
-    /// [`background_release`](crate::LockOptions::background_release), a loss that is found later
-    /// is only counted by [`Stats::holds_lost`](crate::Stats::holds_lost).
+    /// [`background_release`](crate::LockOptions::background_release), if a loss is found later,
+    /// only [`Stats::holds_lost`](crate::Stats::holds_lost) counts it.
     Released,
     /// The hold was lost.
     Lost(LossReason),
@@ -228,7 +230,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Tells the observer. Call it where an observer may block.
+    /// Notifies the observer. Call it only where blocking is allowed.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };
@@ -236,7 +238,7 @@ impl Observed {
     }
 }
 
-/// What an observer is told of a call.
+/// What an observer receives about a call.
 #[derive(Debug)]
 pub(crate) struct Report {
     observed: Observed,
@@ -250,8 +252,8 @@ impl Report {
         Report { observed, begun: sys::now(), waits, queue: Cell::default() }
     }
 
-    /// Records how many were ahead. The first record counts, but for one of nobody: behind that the
-    /// call would have its lock, unless its session ended.
+    /// Records how many contenders were ahead. The first value counts, unless it is zero: with
+    /// nothing ahead the call would have its lock, unless its session ended.
     pub(crate) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         if self.queue.get().is_none_or(|ahead| ahead == 0) {
             self.queue.set(Some(count()));

@@ -1,5 +1,6 @@
-//! Ends the sessions of processes that have died: from a thread or a daemon that listens for them
-//! (`listener`), to which a client has a `line`, or by whoever has a client's `registration`.
+//! Ends the sessions of processes that have died. A thread or a daemon waits for their death
+//! (`listener`); a client registers with it over a Unix socket (`line`). Any program that has a
+//! client's `registration` can also end the session.
 
 #[cfg(not(zoolock_simulation))]
 mod line;

@@ -1,5 +1,5 @@
-//! Settings of a client from the environment. This module turns them into a builder, and does not know
-//! what the builder does.
+//! Settings of a client from the environment. This module turns them into a builder, and does not
+//! depend on what the builder does.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,7 +20,8 @@ pub(crate) const CERT: &str = "ZOOKEEPER_CERT";
 pub(crate) const KEY: &str = "ZOOKEEPER_KEY";
 
 impl Client {
-    /// Connects with the settings of the environment; see [`ClientBuilder::from_env`]. Blocks as [`connect`](Client::connect) does.
+    /// Connects with the settings of the environment; see [`ClientBuilder::from_env`]. Blocks as
+    /// [`connect`](Client::connect) does.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], which names the variable that cannot be used, and the errors of
@@ -32,7 +33,7 @@ impl Client {
 
 impl ClientBuilder {
     /// Reads the settings of the environment. An empty variable counts as not set. Newlines at the
-    /// end are not part of a value, because the text of a file often ends in one.
+    /// end of a value are removed, because the text of a file often ends in one.
     ///
     /// | variable | value |
     /// |---|---|
@@ -40,12 +41,12 @@ impl ClientBuilder {
     /// | `ZOOKEEPER_SESSION_TIMEOUT` | seconds, such as `10` or `2.5`, see [`session_timeout`](Self::session_timeout) |
     /// | `ZOOKEEPER_AUTH` | `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another scheme and its secret |
     /// | `ZOOKEEPER_TLS` | `true` or `false` (`1`, `0`); if not set, true if one of the following is set |
-    /// | `ZOOKEEPER_CACERT` | a PEM file of the roots to trust, in place of the system's |
+    /// | `ZOOKEEPER_CACERT` | a PEM file of the roots to trust, instead of the system's |
     /// | `ZOOKEEPER_CERT`, `ZOOKEEPER_KEY` | PEM files of the client's certificate and key |
     ///
     /// With credentials the ACL is [`Acl::creator`]: the client's nodes belong to these
-    /// credentials, and all contenders of its locks need the same. The key file must not be open to
-    /// everybody (`chmod o= FILE`).
+    /// credentials, and all contenders of its locks need the same. The key file must not be
+    /// accessible to all users (`chmod o= FILE`).
     ///
     /// SASL and TLS need the features `sasl` and `tls`. Without the feature, such a setting is an
     /// error. This call reads the PEM files, but does not connect.
@@ -57,9 +58,9 @@ impl ClientBuilder {
         ClientBuilder::from_vars(|name| env::var_os(name))
     }
 
-    /// Reads the same settings from a function in place of the environment: `look_up` is called
-    /// with the name of each variable. So a program can let options override the environment, or
-    /// have defaults:
+    /// Reads the same settings from a function instead of the environment: `look_up` is called with
+    /// the name of each variable. With this, a program can let options override the environment, or
+    /// provide defaults:
     ///
     /// ```no_run
     /// use std::env;
@@ -87,7 +88,7 @@ impl ClientBuilder {
             (!text.is_empty()).then_some(Value { name, text })
         };
         let Some(hosts) = setting(CONNECT) else {
-            return Err(Error::invalid(CONNECT, "no servers are named"));
+            return Err(Error::invalid(CONNECT, "the list of servers is empty"));
         };
         let mut builder = Client::builder(hosts.text()?);
         if let Some(timeout) = setting(SESSION_TIMEOUT) {
@@ -110,9 +111,9 @@ impl ClientBuilder {
     }
 }
 
-/// Returns variables with which somebody else reaches the servers as a client does. `None` if there are
-/// none for its settings: for TLS that is not from files, or credentials that `ZOOKEEPER_AUTH` does not
-/// give back, such as a SASL user with a colon.
+/// Returns variables with which another process can reach the servers as a client does. `None` if
+/// its settings cannot be expressed that way: TLS settings that are not from files, or credentials
+/// that `ZOOKEEPER_AUTH` cannot represent, such as a SASL user with a colon.
 pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
     let mut vars = builder.tls_vars.clone();
     #[cfg(feature = "tls")]
@@ -172,7 +173,7 @@ impl Value {
         }
     }
 
-    /// Returns the content of the file that this names, and whether everybody may open it.
+    /// Returns the content of the file that this names, and whether all users may open it.
     #[cfg(feature = "tls")]
     fn read(&self) -> Result<(Vec<u8>, bool)> {
         use std::fs::{metadata, read};
@@ -183,8 +184,8 @@ impl Value {
         Ok((read(&self.text).map_err(wrong)?, mode & 0o007 != 0))
     }
 
-    /// Checks TLS settings right after the content of this setting's file was added, `with` that of
-    /// another setting.
+    /// Checks the TLS settings right after the content of this setting's file was added. `with`
+    /// names the other file in the error message.
     #[cfg(feature = "tls")]
     fn used_by(&self, tls: zookeeper::Tls, with: &str) -> Result<zookeeper::Tls> {
         match tls.wrong() {
@@ -195,7 +196,7 @@ impl Value {
 }
 
 fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
-    // The wrong text is not shown: it is a secret.
+    // The wrong text is not shown, because it is a secret.
     let wrong = || auth.wrong("it is not SCHEME:SECRET");
     let bytes = auth.text.as_bytes();
     let colon = bytes.iter().position(|byte| *byte == b':').ok_or_else(wrong)?;
@@ -222,7 +223,7 @@ fn sasl(_: ClientBuilder, auth: &Value, _: &[u8]) -> Result<ClientBuilder> {
 #[cfg(feature = "tls")]
 fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let mut tls = zookeeper::Tls::new();
-    // For a process with another directory.
+    // For a process with a different current directory.
     let absolute = |file: &OsString| std::path::absolute(file).map_or(file.clone(), Into::into);
     let named = [&cacert, &cert, &key].into_iter().flatten();
     let named = named.map(|file| (file.name.to_owned(), absolute(&file.text)));
@@ -235,13 +236,14 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
             let (pem, is_open) = key.read()?;
             if is_open {
                 let file = &key.text;
-                let reason =
-                    format!("{file:?} has a secret and is open to everybody: chmod o= {file:?}");
+                let reason = format!(
+                    "{file:?} contains a secret and is accessible to all users: run chmod o= {file:?}"
+                );
                 return Err(key.wrong(reason));
             }
             let with = format!(" with {:?}", key.text);
             let checked = cert.used_by(tls.client_cert_pem(&cert.read()?.0, &pem), &with)?;
-            // Those of later connections are read when they are needed.
+            // For later connections, the files are read when they are needed.
             let files = [cert.text.clone(), key.text.clone()];
             tls = checked.client_cert_from(move || {
                 Ok((std::fs::read(&files[0])?, std::fs::read(&files[1])?))

@@ -1,5 +1,5 @@
-//! For tests of programs that use these locks: a ZooKeeper server in the process of the test,
-//! without Java. A test can bring about every way in which a hold ends, in milliseconds.
+//! For tests of programs that use these locks: a ZooKeeper server in the test's own process,
+//! without Java. A test can cause every way in which a hold ends, within milliseconds.
 //!
 //! A [`Server`] has a separate tree and listens on a free port of the loopback interface. Clients
 //! are real ones: code that works on this server works on an ensemble. Each client stands for a
@@ -8,17 +8,18 @@
 //! | what happens to the program | how | its holds |
 //! |---|---|---|
 //! | its connection breaks | [`suspend`](Server::suspend), then [`resume`](Server::resume) | [`Suspended`](HoldState::Suspended), then held again |
-//! | it stays away for longer than its lease | `suspend` without `resume` | [`LeaseExpired`](LossReason::LeaseExpired), a session timeout later |
+//! | it stays disconnected for longer than its lease | `suspend` without `resume` | [`LeaseExpired`](LossReason::LeaseExpired), a session timeout later |
 //! | the servers end its session | [`expire`](Server::expire) | `LeaseExpired`, at once |
 //! | an operator deletes its node | [`delete`](Server::delete) | [`NodeDeleted`](LossReason::NodeDeleted) |
-//! | another client requests the lock | [`Client::revoke`] | held; [`Hold::revocation`] tells |
-//! | it holds the lock for longer than [it may](crate::LockOptions::hold_at_most) | nothing | [`HeldTooLong`](LossReason::HeldTooLong) |
+//! | another client requests the lock | [`Client::revoke`] | held; [`Hold::revocation`] receives a message |
+//! | it holds the lock for longer than [allowed](crate::LockOptions::hold_at_most) | nothing to call | [`HeldTooLong`](LossReason::HeldTooLong) |
 //! | its client is closed | [`Client::close`] | [`ClientClosed`](LossReason::ClientClosed) |
 //! | all servers are down | [`stop`](Server::stop), then [`start_again`](Server::start_again) | as when its connection breaks |
 //! | another process is first | a second [`client`](Server::client) | |
 //!
-//! No test has to sleep: [`Hold::ended`] is ready when a hold is over, [`Client::subscribe`] tells
-//! of the connection, and the methods here return when the client knows.
+//! A test never needs to sleep: [`Hold::ended`] is ready when a hold is over, [`Client::subscribe`]
+//! reports changes of the connection, and the methods here return when the client has detected the
+//! change.
 //!
 //! A program that stops its work while suspended can rely on this: when [`Client::subscribe`] sends
 //! [`Suspended`](crate::ConnectionEvent::Suspended), [`Hold::state`] already returns it. A release
@@ -28,8 +29,8 @@
 //! The server behaves like ZooKeeper 3.9.5. It has no quotas, no nodes with a time to live, no
 //! four-letter words and no SASL. Its ACL schemes are `world`, `auth`, `digest` and `ip`, and its
 //! sessions may be as short as 50 ms. It cannot show how ensembles behave: leaders that change,
-//! followers that lag, slow networks. For those, the crate `zoolock-test-support` starts real
-//! servers.
+//! followers that lag, slow networks. To test those, use the crate `zoolock-test-support`, which
+//! starts real servers.
 //!
 //! # A service that loses its lock
 //!
@@ -58,7 +59,7 @@
 //! let mut service = Service { leading: lock.acquire()?, done: 0 };
 //! assert!(service.work());
 //!
-//! server.expire(&client); // as if the servers had not heard of it for too long
+//! server.expire(&client); // as if the servers had received nothing from it for too long
 //! assert!(!service.work());
 //! assert_eq!(service.done, 1);
 //! assert!(service.leading.release().is_err_and(|error| error.is_lost()));
@@ -70,9 +71,9 @@
 //!
 //! # Suspended, and lost when the lease ends
 //!
-//! Leases are as long as sessions, which may be as short as the test wants, from 50 ms on. A
-//! machine that stands still for that long also ends them, so short sessions are for tests that
-//! wait for the end.
+//! Leases are as long as sessions, which may be as short as the test wants, from 50 ms on. If the
+//! machine is paused for that long, they end, too. Use short sessions only for tests that wait for
+//! the end of a lease.
 //!
 //! ```
 //! use std::time::Duration;
@@ -84,7 +85,7 @@
 //! let client = server.client()?;
 //! let guard = DistributedLock::new(&client, "/leader")?.acquire()?;
 //! server.suspend(&client);
-//! assert_eq!(guard.state(), HoldState::Suspended); // still held, by nobody else
+//! assert_eq!(guard.state(), HoldState::Suspended); // no other client can have it
 //! server.resume(&client);
 //! assert_eq!(guard.state(), HoldState::Held);
 //!
@@ -109,11 +110,11 @@
 //! let lock = DistributedLock::new(&ours, "/leader")?;
 //!
 //! let guard = lock.acquire()?;
-//! let asked = guard.revocation()?;
+//! let requests = guard.revocation()?;
 //! for holder in theirs.contenders("/leader")? {
 //!     theirs.revoke(&holder)?;
 //! }
-//! asked.recv()?; // the holder decides whether to release
+//! requests.recv()?; // the holder decides whether to release
 //! guard.release()?;
 //!
 //! let guard = lock.acquire()?;
@@ -192,7 +193,7 @@ use crate::session::HoldState;
 pub struct Server {
     server: testing::Server,
     is_stopped: AtomicBool,
-    /// Tells calls that wait for a client's return about a stop.
+    /// Notifies calls that wait for a client to reconnect when the server is stopped.
     stops: Broadcast,
 }
 
@@ -200,13 +201,13 @@ impl Server {
     /// Starts an empty server, in less than a millisecond.
     ///
     /// # Errors
-    /// When no port of 127.0.0.1 or no thread is available.
+    /// If no port of 127.0.0.1 or no thread is available.
     pub fn start() -> io::Result<Server> {
         let server = testing::Server::start()?;
         Ok(Server { server, is_stopped: AtomicBool::new(false), stops: Broadcast::new() })
     }
 
-    /// Returns the address on which it listens, for proxies and other clients.
+    /// Returns the address on which the server listens, for proxies and other clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
@@ -221,26 +222,26 @@ impl Server {
 
     /// Connects one more client, with a separate session, as another process would have. Its
     /// session timeout is the default of [`ClientBuilder::session_timeout`], 10 s, which is longer
-    /// than a busy machine stands still.
+    /// than a busy machine pauses.
     ///
     /// # Errors
-    /// [`Error::Connect`] when the server is [stopped](Server::stop).
+    /// [`Error::Connect`] if the server is [stopped](Server::stop).
     pub fn client(&self) -> Result<Client> {
         self.builder().connect()
     }
 
-    /// Returns a builder for a client with other settings. It has 10 s to connect, however short
-    /// its session.
+    /// Returns a builder for a client with other settings. It has 10 s to connect, even if its
+    /// session is shorter.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder(self.connect_string()).connect_timeout(Duration::from_secs(10))
     }
 
     /// Breaks the connection of a client, and all later ones that it makes, until
     /// [`resume`](Server::resume). The client's holds are suspended when this returns, and lost
-    /// when their leases end. Shortly after that the session ends, and the server gives the locks
+    /// when their leases end. Shortly after that the session ends, and the server grants the locks
     /// to others.
     ///
-    /// Blocks until the client has noticed, which is soon.
+    /// Blocks until the client has noticed, which takes little time.
     ///
     /// # Panics
     /// If the client belongs to another server.
@@ -250,12 +251,12 @@ impl Server {
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
-    /// Lets a suspended client in again. If its session lives, holds whose leases run are held
+    /// Lets a suspended client connect again. If its session lives, holds whose leases run are held
     /// again.
     ///
     /// Blocks until the client has a session again. The client tries every tenth of the session
     /// timeout, and at least about every second. While the server is [stopped](Server::stop) this
-    /// returns at once; the client is then let in after [`start_again`](Server::start_again).
+    /// returns at once; the client can then connect after [`start_again`](Server::start_again).
     ///
     /// # Panics
     /// If the client belongs to another server.
@@ -265,12 +266,13 @@ impl Server {
         self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
-    /// Ends the session of a client, as if the server had not heard from it for too long. Its holds
-    /// are lost, and the next contenders are let in. The client continues in another session.
+    /// Ends the session of a client, as if the server had not received anything from it for too
+    /// long. Its holds are lost, and the next contenders are admitted. The client continues in
+    /// another session.
     ///
-    /// Blocks until the client knows and has its next session, which is soon. A client without a
-    /// connection, or of a [stopped](Server::stop) server, cannot know: then only the others
-    /// notice, and this returns at once.
+    /// Blocks until the client has detected this and has its next session, which takes little time.
+    /// A client without a connection, or of a [stopped](Server::stop) server, cannot detect it. In
+    /// that case only the other clients notice, and this returns at once.
     ///
     /// # Panics
     /// If the client belongs to another server.
@@ -286,15 +288,15 @@ impl Server {
         });
     }
 
-    /// Deletes the node of a hold, as an operator might. The hold must be of a client without a
+    /// Deletes the node of a hold, as an operator might. The hold must belong to a client without a
     /// chroot.
     ///
-    /// Blocks until the hold is over, which is soon while its client is connected.
+    /// Blocks until the hold is over, which takes little time while its client is connected.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such node, or if it has children.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
-        // Otherwise the client first looks after a quarter of the session timeout.
+        // Otherwise the client first checks after a quarter of the session timeout.
         hold.watch_now();
         self.server.delete(&hold.znode()).map_err(|refused| {
             let reason = match refused {
@@ -305,7 +307,7 @@ impl Server {
             };
             Error::invalid("hold", reason)
         })?;
-        // The channel never has a message: it is disconnected.
+        // The channel never carries a message: it is disconnected.
         hold.wait();
         Ok(())
     }
@@ -316,16 +318,16 @@ impl Server {
     }
 
     /// Breaks all connections and refuses new ones, until [`start_again`](Server::start_again), as
-    /// if all servers were down. No session ends meanwhile, but leases do. Does not wait for the
-    /// clients to notice.
+    /// if all servers were down. Sessions do not end in the meantime, but leases do. Does not wait
+    /// for the clients to notice.
     pub fn stop(&self) {
         self.server.stop();
         self.is_stopped.store(true, Ordering::SeqCst);
         self.stops.send();
     }
 
-    /// Continues with all nodes and sessions that existed. Does not wait for the clients to return,
-    /// which they do within about a second.
+    /// Continues with all nodes and sessions that existed. Does not wait for the clients to
+    /// reconnect, which takes them about a second at most.
     pub fn start_again(&self) {
         self.is_stopped.store(false, Ordering::SeqCst);
         self.server.start_again();
@@ -335,8 +337,8 @@ impl Server {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits until a client is in such a state, or closed. A stop of the server makes it check
-    /// again.
+    /// Waits until a client is in such a state, or closed. If the server is stopped, the call
+    /// checks again.
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let (changes, mut is_closed) = (client.subscribe(), false);
         let mut stop = self.stops.listen();

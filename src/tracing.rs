@@ -1,7 +1,7 @@
 //! Events of locks for the crate [`tracing`](https://docs.rs/tracing). Needs the feature `tracing`.
 //!
-//! A client takes a [`TracingObserver`], which writes each report of an [`observer`](crate::observer)
-//! as one event with the target `zoolock::tracing`:
+//! Pass a [`TracingObserver`] to the client's builder. It writes each report of an
+//! [`observer`](crate::observer) as one event with the target `zoolock::tracing`:
 //!
 //! | event | level | fields |
 //! |---|---|---|
@@ -11,15 +11,14 @@
 //! | `a lock was released` | debug | `kind`, `name`, `held`, `outcome` |
 //! | `a lock was lost` | warn | the same |
 //!
-//! `kind` is the [kind](LockKind::as_str) of lock, `name` its
-//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is that of
-//! [`Reason::as_str`] or [`Outcome::as_str`], or `acquired`. `waited` and `held` are seconds. The
-//! event of a call belongs to the span in which the thread made the call.
+//! `kind` is the [kind](crate::observer::LockKind::as_str) of lock, `name` its
+//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is that of [`Reason::as_str`] or
+//! [`Outcome::as_str`], or `acquired`. `waited` and `held` are seconds. The event for a call
+//! belongs to the span in which the thread made the call.
 //!
-//! An observer is called when a wait is over, and a span of this crate cannot begin in the past. The
-//! example `opentelemetry_spans` exports spans that begin with the call.
-//!
-//! [`LockKind::as_str`]: crate::observer::LockKind::as_str
+//! The observer cannot create spans: it is called when a wait is over, and a span of the crate
+//! `tracing` cannot begin in the past. The example `opentelemetry_spans` exports OpenTelemetry
+//! spans that begin with the call.
 
 use std::error::Error as StdError;
 
@@ -84,7 +83,7 @@ mod tests {
     use crate::observer::LockKind;
     use crate::{Error, LossReason};
 
-    /// Writes down each event.
+    /// Records the text of each event.
     #[derive(Default)]
     struct Written(Mutex<Vec<String>>);
 

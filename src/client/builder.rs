@@ -1,4 +1,4 @@
-//! The settings of a client, and the checks of them.
+//! The settings of a client, and the checks of these settings.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -54,12 +54,12 @@ pub struct ClientBuilder {
     identity: Option<String>,
     existing_chroot: bool,
     pub(super) observer: Option<SharedObserver>,
-    /// The variables of the TLS settings, if they are from files.
+    /// The variables of the TLS settings, if these were read from files.
     pub(crate) tls_vars: Vec<(String, OsString)>,
     pub(crate) make_registrar: Option<MakeRegistrar>,
 }
 
-/// Makes the way to a reaper for a client with these settings.
+/// Creates the connection to a reaper for a client with these settings.
 pub(crate) type MakeRegistrar =
     Arc<dyn Fn(&ClientBuilder) -> Result<Arc<dyn Registrar>> + Send + Sync>;
 
@@ -83,35 +83,37 @@ impl ClientBuilder {
         }
     }
 
-    /// Sets how long the servers keep the session, and with it the locks, of a silent client.
-    /// Default: 10 s. Servers limit it; [`Client::session_timeout`] returns what they granted. It
-    /// should be four server ticks or more, which is 8 s at the default tick of 2 s. A follower
-    /// tells its leader every half tick which clients it has heard from, and an observer behind
-    /// another one takes up to a tick. A lease relies on that within a quarter of this timeout.
+    /// Sets the session timeout: how long the servers keep the session, and with it the locks, of a
+    /// client from which they receive nothing. Default: 10 s. Servers limit it;
+    /// [`Client::session_timeout`] returns what they granted. It should be at least four server
+    /// ticks, which is 8 s at the default tick of 2 s. The reason is that a follower reports the
+    /// clients from which it received something to its leader only every half tick, and an observer
+    /// behind another observer takes up to a tick. A lease relies on this report to arrive within a
+    /// quarter of the session timeout.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.session_timeout = timeout;
         self
     }
 
-    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout. A
-    /// [lazy](ClientBuilder::connect_lazily) connect takes no time.
+    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
+    /// Has no effect on a [lazy](ClientBuilder::connect_lazily) connect, which takes no time.
     pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.connect_timeout = Some(timeout);
         self
     }
 
-    /// Adds credentials, which are sent to every server that the client connects to, as they are:
-    /// without TLS, everybody who can listen on the network learns them. For scheme `digest` the
+    /// Adds credentials, which are sent unencrypted to every server that the client connects to:
+    /// without TLS, anyone who can intercept network traffic can read them. For scheme `digest` the
     /// secret is `user:password`. May be called several times. Default: none.
     pub fn auth(mut self, scheme: impl Into<String>, secret: impl Into<Vec<u8>>) -> ClientBuilder {
         self.auth.push((scheme.into(), secret.into()));
         self
     }
 
-    /// Sets a user and a password that the servers know from their JAAS configuration, for SASL
-    /// with DIGEST-MD5. On every connection, before anything else, client and server prove to each
-    /// other that they know the password, which is not sent. Kerberos is not supported. The last
-    /// call counts. Default: none.
+    /// Sets a user and a password that are in the servers' JAAS configuration, for SASL with
+    /// DIGEST-MD5. On every connection, before anything else, client and server prove to each other
+    /// that they have the password, which is not sent. Kerberos is not supported. Each call
+    /// replaces the previous one. Default: none.
     ///
     /// With [`Acl::creator`] the client's nodes belong to the user. An entry for another user has
     /// the scheme `sasl` and the user's name:
@@ -122,7 +124,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Uses TLS to the servers, at their port for it (`secureClientPort`). Default: plain TCP.
+    /// Connects to the servers with TLS, at their TLS port (`secureClientPort`). Default: plain
+    /// TCP.
     ///
     /// ```no_run
     /// use zoolock::{Client, Tls};
@@ -147,24 +150,25 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets what the client's nodes say of their maker, for people who look. Default:
+    /// Sets the identity that the client's nodes contain, for operators. Default:
     /// `<host>/<process id>/<thread name>#<number>`. The number is that of the thread's
-    /// [`ThreadId`](std::thread::ThreadId), which no other thread of the process ever has.
+    /// [`ThreadId`](std::thread::ThreadId), which is unique within the process.
     pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
         self.identity = Some(who.into());
         self
     }
 
-    /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Otherwise
-    /// the first lock creates it, and a client with a typing error in its chroot locks apart from
-    /// all others. Default: false.
+    /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Without
+    /// this setting, the first lock creates it, and a client whose chroot has a typing error does
+    /// not share locks with any other client. Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
         self
     }
 
-    /// Sets an observer that is told of every call for a lock of this client, and of the end of
-    /// every hold: see [`observer`](crate::observer). The last call counts. Default: none.
+    /// Sets an observer that is notified of every call for a lock of this client, and of the end of
+    /// every hold: see [`observer`](crate::observer). Each call replaces the previous one. Default:
+    /// none.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
         self.observer = Some(SharedObserver::new(observer));
         self
@@ -176,7 +180,7 @@ impl ClientBuilder {
         &self.hosts
     }
 
-    /// Returns the session timeout that the client will ask for.
+    /// Returns the session timeout that the client will request.
     #[must_use]
     pub fn requested_timeout(&self) -> Duration {
         self.session_timeout
@@ -192,9 +196,10 @@ impl ClientBuilder {
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], which names the setting that is not usable;
+    /// [`Error::InvalidArgument`], which names the setting that cannot be used;
     /// [`Error::AuthFailed`] if a server refused the credentials; [`Error::Connect`] with the
-    /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
+    /// answer of each server; [`Error::SpawnThread`] if the operating system cannot create a
+    /// thread.
     pub fn connect(self) -> Result<Client> {
         let (hosts, existing_chroot) = (self.hosts.clone(), self.existing_chroot);
         let within = self.connect_timeout.unwrap_or(self.session_timeout);
@@ -212,18 +217,19 @@ impl ClientBuilder {
         })
     }
 
-    /// Creates a client that connects in the background, for programs that have to start without
-    /// the servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a server has
-    /// answered. Calls wait for a connection until then, or fail without one, as they do in an
-    /// outage. Failures to connect are logged; refused credentials are one of them. Never blocks.
+    /// Creates a client that connects in the background, for programs that must be able to start
+    /// without the servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a
+    /// server has answered. Until then, calls wait for a connection, or fail without one, as they
+    /// do in an outage. Failures to connect are logged, including refused credentials. Never
+    /// blocks.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], which names the setting that is not usable; it may be
+    /// [`Error::InvalidArgument`], which names the setting that cannot be used; this includes
     /// [`existing_chroot`](ClientBuilder::existing_chroot), which needs the servers.
-    /// [`Error::SpawnThread`] if the operating system refuses a thread.
+    /// [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn connect_lazily(self) -> Result<Client> {
         if self.existing_chroot {
-            let reason = "only connect() can look for it, because it waits for the servers";
+            let reason = "only connect() can check it, because it waits for the servers";
             return Err(Error::invalid("existing chroot", reason));
         }
         let hosts = self.hosts.clone();
@@ -264,7 +270,7 @@ impl ClientBuilder {
         #[cfg(feature = "sasl")]
         if let Some((user, password)) = &self.sasl {
             if user.is_empty() {
-                return Err(Error::invalid("SASL user", "it has no name"));
+                return Err(Error::invalid("SASL user", "the name is empty"));
             }
             builder = builder.sasl(user, password);
         }
@@ -278,7 +284,7 @@ impl ClientBuilder {
         Ok(builder)
     }
 
-    /// Returns whether a server could know who the client is. With TLS it may, by a client
+    /// Returns whether a server can authenticate the client. With TLS it may, by a client
     /// certificate.
     fn has_credentials(&self) -> bool {
         let has_credentials = !self.auth.is_empty();
@@ -306,14 +312,14 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     match timeout.as_millis() {
         0 => Err(Error::invalid(what, format!("{timeout:?} is less than a millisecond"))),
         millis if millis > MAX_MILLIS => {
-            let reason = format!("{timeout:?} is more than ZooKeeper can carry (24.8 days)");
+            let reason = format!("{timeout:?} is more than ZooKeeper supports (24.8 days)");
             Err(Error::invalid(what, reason))
         }
         _ => Ok(()),
     }
 }
 
-/// Checks the chroot. Its nodes are created with the first lock, and stay.
+/// Checks the chroot. Its nodes are created with the first lock, and remain.
 fn check_chroot(hosts: &str) -> Result<()> {
     let root = hosts.find('/').map_or("", |at| &hosts[at..]);
     let reason =
@@ -321,8 +327,8 @@ fn check_chroot(hosts: &str) -> Result<()> {
     path::check_parts(root).map_err(reason)
 }
 
-/// Checks that somebody can take part. Otherwise the mistake would show only when a lease cannot be
-/// renewed.
+/// Checks that at least one identity may contend. Otherwise the mistake would be visible only when
+/// a lease cannot be renewed.
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
@@ -336,7 +342,7 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether there is a node at the client's root. A node that may not be read is there.
+/// Returns whether there is a node at the client's root. A node that may not be read exists.
 fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
     match zk.with_timeout(within).exists("/") {
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),

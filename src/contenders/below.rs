@@ -1,5 +1,5 @@
-//! All locks below a path, found by the names of their nodes. A free lock looks like any other
-//! empty directory.
+//! All locks below a path, found by the names of their nodes. A free lock cannot be distinguished
+//! from any other empty directory.
 
 use std::fmt;
 use std::mem;
@@ -17,8 +17,8 @@ use crate::base::path::LockPath;
 use crate::base::wait::Until;
 use crate::session::{Failure, Inner, Requests};
 
-/// When this many contenders are to be read, other nodes wait: their data are kept until the caller
-/// asks.
+/// When this many contenders are waiting to be read, no further nodes are listed, because their
+/// data are kept until the caller asks for the next item.
 const ENOUGH: usize = 10 * AT_ONCE;
 
 /// The locks below a path, each with its contenders; returned by
@@ -32,9 +32,9 @@ pub struct LocksBelow {
 }
 
 enum Step {
-    /// A node to look at.
+    /// A node to list.
     Look(LockPath),
-    /// A lock to return, or an error of a node that may not be read.
+    /// A lock to return, or an error for a node that may not be read.
     Tell(Result<Vec<Contender>>),
 }
 
@@ -55,10 +55,10 @@ enum What {
     Semaphore,
 }
 
-/// What is at a path: a lock with its contenders, or the error of nodes that may not be read.
+/// What is at a path: a lock with its contenders, or the error for nodes that may not be read.
 type Lock = Option<Result<Vec<Contender>>>;
 
-/// The children of a node and its own `Stat`, or the error of a node that may not be read.
+/// The children of a node and its own `Stat`, or the error for a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
 
 impl LocksBelow {
@@ -66,7 +66,7 @@ impl LocksBelow {
         LocksBelow { inner, steps: vec![Step::Look(root.clone())], root }
     }
 
-    /// Looks at the next nodes, many at once, and replaces their steps by the results.
+    /// Lists the next nodes, many at a time, and replaces their steps with the results.
     fn look(&mut self) -> Result<()> {
         let (requests, root) = (&self.inner.requests, self.root.or_slash());
         let until = Until::within(requests.timeout());
@@ -137,8 +137,8 @@ pub(super) fn one(requests: &Requests, path: &LockPath, until: &Until) -> Result
     seen.unwrap_or(Ok(Vec::new()))
 }
 
-/// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is
-/// there; with `all`, also nodes that do not contend.
+/// Lists these nodes, or only the first ones if those have enough contenders, and returns what is
+/// there. With `all`, this includes nodes that do not contend.
 fn look_at(
     requests: &Requests,
     nodes: &[LockPath],
@@ -146,11 +146,12 @@ fn look_at(
     until: &Until,
 ) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(requests, nodes, until)?;
-    // Waiters are without permits only for a moment, so a semaphore has the first of these.
+    // A semaphore normally has `leases`, because waiters exist without permits only for a moment.
     let has_parts = |names: &Names| names.contains(LEASES) || all && names.contains(LOCKS);
     let may_be_semaphore = |list: &Listed| list.as_ref().is_ok_and(|(names, _)| has_parts(names));
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
-    // First the permits: a permit whose turn has ended by the later list is held, or gone.
+    // First the permits: if a permit's queue node is missing from the later list, the permit is
+    // held, or gone.
     let parts: Vec<_> = may_be_semaphores
         .flat_map(|(node, _)| [LEASES, LOCKS].map(|part| node.below(part)))
         .collect();
@@ -169,8 +170,8 @@ fn look_at(
     Ok(sights)
 }
 
-/// Returns what is at a node, judged by its children and by the parts that it would have as a
-/// semaphore.
+/// Returns what is at a node, decided by its children and by the subdirectories that it would have
+/// as a semaphore.
 fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>, all: bool) -> Sight {
     let (names, stat) = match list {
         Ok(list) => list,
@@ -206,7 +207,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>, all: bo
             wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
             what = What::Queue;
         }
-        // A directory that is not known to be a part is looked at separately.
+        // A directory that may not belong to a semaphore is listed separately.
         _ => {}
     }
     let is_part = |name: &str| match what {
@@ -224,7 +225,7 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the locks that were seen at these nodes and still exist.
+/// Returns the locks that were found at these nodes and still exist.
 fn read(
     requests: &Requests,
     nodes: &[LockPath],
@@ -265,15 +266,15 @@ fn read(
     Ok(locks.collect())
 }
 
-/// Returns the holder of a single-node lock. Other programs create ephemeral nodes for other
-/// purposes.
+/// Returns the holder of a lock that is a single node. Other programs create ephemeral nodes for
+/// other purposes.
 fn holder(path: &LockPath, mut nodes: Vec<Znode>, only_ours: bool) -> Vec<Contender> {
     nodes.retain(|node| !only_ours || data::decode_single(&node.data).is_some());
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
     unnamed.map(|node| single(path, node)).collect()
 }
 
-/// Lists nodes, in one write.
+/// Lists nodes, all requests in one write.
 fn list_each(
     requests: &Requests,
     nodes: &[LockPath],

@@ -35,7 +35,8 @@ fn lock(sequence: &str) -> String {
     format!("_c_{UUID}-lock-{sequence}")
 }
 
-/// A read below a vanished write may have come since the list.
+/// A read node that its thread created while it had the write lock may have been added since the
+/// list.
 #[test]
 fn nobody_holds_behind_a_node_that_vanished_since_the_list() {
     let name = |mode: &str, number: u32| format!("_c_{UUID}-__{mode}__{number:010}");
@@ -46,7 +47,7 @@ fn nobody_holds_behind_a_node_that_vanished_since_the_list() {
     let left = seen(&listed[1..]);
     assert_eq!((left.len(), holders(&left)), (2, vec![]));
     assert_eq!(holders(&seen(&[first.clone(), third])), [&first], "nodes behind it do not matter");
-    // Reads do not wait for reads.
+    // Readers do not wait for readers.
     let listed = [name("READ", 1), second.clone()];
     let left = super::queue(&path(), nodes(&listed[1..]), &listed);
     assert_eq!(holders(&left), [&second]);
@@ -57,7 +58,7 @@ fn turn_holder_does_not_own_permits_created_for_others() {
     let lease =
         |number: i64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
     let turns = vec![made(&lock("0000000004"), 40, 1, ""), made(&lock("0000000005"), 41, 2, "")];
-    // Curator's names have the form of ours.
+    // Curator's names have the same form.
     let curators = made("_c_11111111-1111-4111-8111-111111111111-lease-0000000009", 52, 1, "");
     let leases = vec![lease(50, 1), lease(30, 1), lease(45, 2), lease(51, 1), curators];
     let seen = semaphore(&path(), turns, leases);

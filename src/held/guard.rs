@@ -14,31 +14,31 @@ use crate::held::hold::Hold;
 pub struct AnyThread(());
 
 /// Marks a lock, and its [`Guard`], that only the thread that acquired it may release. The guard is
-/// `Sync`, not `Send`.
+/// `Sync`, but not `Send`.
 #[derive(Debug)]
 pub struct ThisThread(PhantomData<dyn OnlyTheThreadThatAcquiredItMayReleaseIt>);
 
-/// Makes its object `Sync`, and not `Send`. The compiler names it where a guard is sent to another
-/// thread.
+/// Makes the type that contains it `Sync`, but not `Send`. The compiler's error names this trait if
+/// a guard is sent to another thread.
 trait OnlyTheThreadThatAcquiredItMayReleaseIt: Sync {}
 
-/// A lock object to which a guard gives its hold back.
+/// A lock object that can release a hold for its guard.
 pub(crate) trait Releases: Send + Sync {
-    /// Releases this hold, and no other that the object may have by now.
+    /// Releases this hold, but not another one that the object may have acquired since.
     fn release(&self, hold: &Hold) -> Result<()>;
 }
 
 /// A held lock, which is released when this is dropped. This guard is for one hold of a lock whose
-/// type is known. The guard of permits is [`Permits`](crate::Permits). That of several locks, or of
-/// a lock of any type, is [`LockGuard`](crate::LockGuard).
+/// type is known. For permits, the guard is [`Permits`](crate::Permits). For several locks, or a
+/// lock of any type, it is [`LockGuard`](crate::LockGuard).
 ///
-/// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
-/// the server's answer for at most a third of the session timeout. A deletion without an answer by
-/// then is completed in the background. A drop only logs that the lock was lost;
-/// [`release`](Guard::release) returns it.
+/// The guard is owned (`'static`) and can therefore be stored. It derefs to its [`Hold`]. Dropping
+/// it waits for the server's answer for at most a third of the session timeout. If no answer has
+/// come in that time, the node is deleted in the background. If the lock was lost, dropping the
+/// guard only logs that; [`release`](Guard::release) returns it.
 ///
 /// A guard releases only its own hold. If that is already gone, because `unlock` was called too
-/// often, the drop logs that and touches nothing.
+/// often, dropping the guard logs that and touches nothing.
 #[must_use = "if unused the lock is released at once"]
 pub struct Guard<O = AnyThread> {
     hold: Hold,
@@ -46,8 +46,9 @@ pub struct Guard<O = AnyThread> {
     owner: PhantomData<O>,
 }
 
-/// The guard of a lock that belongs to a thread. It stays with that thread. The compiler refuses to
-/// send it to another one: `OnlyTheThreadThatAcquiredItMayReleaseIt` cannot be sent between threads.
+/// The guard of a lock that belongs to a thread. It stays with that thread. If it is sent to
+/// another one, the compiler reports that `OnlyTheThreadThatAcquiredItMayReleaseIt` cannot be sent
+/// between threads.
 ///
 /// ```compile_fail
 /// fn to_another_thread(guard: zoolock::ReentrantGuard) {
@@ -61,7 +62,7 @@ impl<O> Guard<O> {
         Guard { hold, lock: Some(lock), owner: PhantomData }
     }
 
-    /// Releases the lock and returns the result. Blocks like a drop.
+    /// Releases the lock and returns the result. Blocks as dropping the guard does.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
@@ -73,7 +74,7 @@ impl<O> Guard<O> {
         }
     }
 
-    /// Returns a view of the hold, for other threads. No I/O.
+    /// Returns a view of the hold, for other threads. Never blocks.
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.hold.clone()

@@ -12,12 +12,16 @@ use crate::base::error::{Error, Result};
 use crate::base::sys;
 use crate::session::{Grant, Guarding, HoldState, Holds, Inner, Node, Write, commit};
 
-/// A view of one hold of a lock, for any number of threads. It has the state of the hold, the rest
-/// of its lease, its end and its fencing token. It neither keeps the lock nor releases it.
+/// A view of one hold of a lock, for any number of threads: the hold's state, the rest of its
+/// lease, its end, and its fencing token. Keeping a `Hold` does not keep the lock, and dropping it
+/// does not release the lock.
 ///
-/// A hold is valid while its *certified lease* runs: as long as, by what this client knows, the
-/// servers cannot have expired the session. The [crate documentation](crate#loss) says what that
-/// means for code that runs while it holds the lock.
+/// A hold is valid while its *certified lease* runs, that is, as long as this client can be certain
+/// that the servers have not expired the session. The [crate documentation](crate#loss) explains
+/// what this means for code that runs while it holds the lock.
+///
+/// Methods that return a state, a time or the token read only memory and the clocks. They send no
+/// request and never block.
 #[derive(Clone)]
 pub struct Hold {
     holds: Weak<Holds>,
@@ -31,7 +35,7 @@ impl Hold {
         Hold { holds: Arc::downgrade(&inner.holds), grant, index }
     }
 
-    /// Returns the hold of another one of the nodes that were granted together.
+    /// Returns the hold of another node of those that were granted together.
     pub(crate) fn of_node(&self, index: usize) -> Hold {
         Hold { index, ..self.clone() }
     }
@@ -45,37 +49,37 @@ impl Hold {
     }
 
     /// Returns whether this hold has the lock now: true for [`HoldState::Held`] and
-    /// [`HoldState::Suspended`]. Reads the clocks; no I/O, never blocks.
+    /// [`HoldState::Suspended`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self.state(), HoldState::Held | HoldState::Suspended)
     }
 
-    /// Returns the state of the hold. Reads the clocks; no I/O, never blocks.
+    /// Returns the state of the hold.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.grant.state()
     }
 
-    /// Returns a channel that never carries a message, and is disconnected when the hold ends, by
-    /// release or by loss. Any number of threads can use clones of it with `select!`. A loss shows
-    /// within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
+    /// Returns a channel that never carries a message, and is disconnected when the hold ends,
+    /// either by release or by loss. Any number of threads can use clones of it with `select!`. A
+    /// loss is visible within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
     /// documentation](crate#loss) has an example.
     #[must_use]
     pub fn ended(&self) -> &Receiver<Infallible> {
         self.grant.ended()
     }
 
-    /// Blocks until the hold ends, by release or by loss.
+    /// Blocks until the hold ends, either by release or by loss.
     pub fn wait(&self) {
         if self.is_held() {
-            // It carries no message.
+            // The channel carries no message.
             let _ = sys::recv(self.ended());
         }
     }
 
-    /// Blocks until the hold ends, by release or by loss, and for at most `timeout`. Returns whether
-    /// it has ended.
+    /// Blocks until the hold ends, either by release or by loss, or for at most `timeout`. Returns
+    /// whether it has ended.
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         if self.is_held() {
             let _ = sys::recv_timeout(self.ended(), timeout);
@@ -83,18 +87,18 @@ impl Hold {
         !self.is_held()
     }
 
-    /// Calls `call` once when the hold ends, by release or by loss, or at once if it has ended.
-    /// [`state`](Hold::state) then returns which it was. A loss is noticed as by
+    /// Calls `call` once when the hold ends, either by release or by loss; at once if it has
+    /// already ended. [`state`](Hold::state) then returns which it was. A loss is detected as by
     /// [`ended`](Hold::ended). Does not block.
     ///
     /// `call` runs on a thread of the client, never on the thread that calls this method. It may
-    /// block. Functions of other holds, and the client's [observer](crate::observer), wait for it:
-    /// up to ten thousand calls wait, and further ones are dropped. If `call` panics, that is
-    /// printed, and has no other effect.
+    /// block, but then functions of other holds, and the client's [observer](crate::observer), wait
+    /// for it. Up to ten thousand calls wait; further ones are dropped. If `call` panics, the panic
+    /// is printed, and has no other effect.
     ///
-    /// Closing the client ends the hold, and so calls `call`. If the client no longer exists when
-    /// this method is called, because its last handle was dropped, `call` is dropped without being
-    /// called. A process that exits does not wait for `call`.
+    /// Closing the client ends the hold, and therefore calls `call`. If the client no longer exists
+    /// when this method is called, because its last handle was dropped, `call` is dropped without
+    /// being called. A process that exits does not wait for `call`.
     ///
     /// ```no_run
     /// # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
@@ -115,84 +119,87 @@ impl Hold {
         self.grant.on_end(call);
     }
 
-    /// Returns what is left of the certified lease, by the clock that advanced further, or until the
-    /// end that [`hold_at_most`](crate::LockOptions::hold_at_most) sets if that is sooner. It is zero
-    /// when the hold is over, and grows again with every certified heartbeat. No I/O, never blocks.
+    /// Returns how much of the certified lease is left, according to whichever clock advanced
+    /// further. If [`hold_at_most`](crate::LockOptions::hold_at_most) ends the hold sooner, returns
+    /// the time until then. The result is zero when the hold is over, and grows again with every
+    /// certified heartbeat.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.grant.valid_for()
     }
 
-    /// Lets the hold end `time` from now, as [`hold_at_most`](crate::LockOptions::hold_at_most) does
-    /// when it is granted. This replaces the end that was set before, be it sooner or later. The hold
-    /// still lasts for [`hold_at_least`](crate::LockOptions::hold_at_least), and it is lost earlier
-    /// if its lease is not renewed. A time too large for the clock sets no end. No I/O, never blocks.
+    /// Ends the hold `time` from now, as [`hold_at_most`](crate::LockOptions::hold_at_most) does
+    /// from the moment it is granted. This replaces an end that was set before, whether it is
+    /// sooner or later. The hold still lasts for
+    /// [`hold_at_least`](crate::LockOptions::hold_at_least), and it is lost earlier if its lease is
+    /// not renewed. A time too large for the clock sets no end. Sends no request, never blocks.
     ///
     /// # Errors
-    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
-    /// hold is over.
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) if the hold
+    /// is over.
     pub fn expire_in(&self, time: Duration) -> Result<()> {
         self.grant.check()?;
         self.holds.upgrade().ok_or(Error::Closed)?.expire_in(&self.grant, time)
     }
 
-    /// Returns the fencing token, a number by which a resource can refuse writes of earlier
-    /// holders. No I/O.
+    /// Returns the fencing token, a number with which a resource can refuse writes of earlier
+    /// holders.
     ///
     /// What it guarantees, for every lock except a semaphore:
-    /// - It rises from one exclusive hold of a path to the next, for all clients. That includes
-    ///   crashes and a lock directory that was deleted and created again.
-    /// - It does not change while the hold lasts: neither by re-entry nor when the session is
+    /// - It increases from one exclusive hold of a path to the next, for all clients. This includes
+    ///   crashes, and a lock directory that was deleted and created again.
+    /// - It does not change while the hold lasts, neither by re-entry nor when the session is
     ///   resumed on another connection.
-    /// - Consecutive holds share a token in two cases. In the first, threads of one process take
-    ///   over by [`local_handoffs`](crate::LockOptions::local_handoffs). In the second, a thread
-    ///   takes a read under its own write. The resource then accepts a late write of the first hold:
-    ///   wait for the answers to all writes before the unlock.
+    /// - Consecutive holds share a token in two cases. In the first, the lock passes between
+    ///   threads of one process because of [`local_handoffs`](crate::LockOptions::local_handoffs).
+    ///   In the second, a thread takes the read lock while it holds the write lock. In both cases
+    ///   the resource accepts a late write of the first hold. Wait for the answers to all writes
+    ///   before you unlock.
     ///
     /// What it does not guarantee: **a token that is only sent along with writes does not stop a
-    /// late write.** The resource refuses a token only if it has seen a higher one. A next holder
-    /// that has read, but not yet written, has shown it none. The late write is then carried out,
-    /// and the next holder's write undoes it. So every holder takes three steps:
+    /// late write.** The resource refuses a token only if it has received a higher one. A next
+    /// holder that has read, but not yet written, has not sent one. The late write is then carried
+    /// out, and the next holder's write undoes it. Therefore every holder takes three steps:
     ///
-    /// 1. **Claim**: give the resource the token. From now on it refuses every lower one.
+    /// 1. **Register** the token with the resource. From now on it refuses every lower one.
     /// 2. **Read**.
-    /// 3. **Write**, in one step with a check that the token is still the one that has claimed.
+    /// 3. **Write**, in one step with a check that the token is still the last one registered.
     ///
-    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) has these steps in SQL,
-    /// and the example `fenced_register` as a program.
+    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) shows these steps in
+    /// SQL, and the example `fenced_register` shows them in a program.
     ///
-    /// Readers that share a lock, and a semaphore's permits, have tokens in no particular order: do
-    /// not claim with those. Servers that were set up anew, or from a backup, start with low tokens
-    /// again.
+    /// The tokens of readers that share a lock, and of a semaphore's permits, are in no particular
+    /// order: do not register those. Servers that were set up anew, or restored from a backup,
+    /// start with low tokens again.
     ///
     /// The token is the `czxid` of the hold's node: the id of the transaction that created it. One
-    /// transaction may create nodes of several locks, so holds of different locks may have equal
-    /// tokens.
+    /// transaction may create nodes of several locks. Holds of different locks may therefore have
+    /// equal tokens.
     ///
-    /// The token is known from the grant on, and stays known when the hold is over.
+    /// The token is available from the grant on, even after the hold is over.
     #[must_use]
     pub fn fencing_token(&self) -> u64 {
         self.its_node().token
     }
 
-    /// Returns the channel that gets a message when another client requests the lock with
+    /// Returns the channel that receives a message when another client requests the lock with
     /// [`Client::revoke`](crate::Client::revoke), with Curator's `Revoker`, or by writing
     /// `__REVOKE__` to the hold's node. The holder decides whether to unlock. The channel is
     /// disconnected when the hold ends.
     ///
-    /// Each request sends a message, unless one is still unread. A hold has one such channel, so that
-    /// one of several threads receives each message.
+    /// Each request sends a message, unless one is still unread. A hold has only one such channel:
+    /// if several threads receive from it, each message reaches one of them.
     ///
-    /// Does not block. The client watches the node from the first call on, which costs one request.
-    /// Without a connection, it begins on the next one.
+    /// Does not block. The first call starts to watch the node, which costs one request. Without a
+    /// connection, the watch begins on the next one.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
     ///
-    /// fn hold_until_asked(guard: zoolock::Guard) -> zoolock::Result<()> {
-    ///     let asked = guard.revocation()?;
+    /// fn hold_until_requested(guard: zoolock::Guard) -> zoolock::Result<()> {
+    ///     let requests = guard.revocation()?;
     ///     select! {
-    ///         recv(asked) -> _ => {}
+    ///         recv(requests) -> _ => {}
     ///         recv(guard.ended()) -> _ => {}
     ///     }
     ///     guard.release()
@@ -200,8 +207,8 @@ impl Hold {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
-    /// hold is over.
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) if the hold
+    /// is over.
     pub fn revocation(&self) -> Result<&Receiver<()>> {
         self.grant.check()?;
         let asked = self.grant.revocation(self.index);
@@ -214,7 +221,7 @@ impl Hold {
         self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
     }
 
-    /// Puts the message of a request back, so that other threads receive it, too.
+    /// Puts the message of a request back, for other threads to receive.
     pub(crate) fn leave_request(&self) {
         self.grant.tell_request(self.index);
     }
@@ -238,7 +245,7 @@ impl Hold {
         self.grant.path()
     }
 
-    /// Returns the name of the node that stands for the hold.
+    /// Returns the name of the hold's node.
     #[must_use]
     pub fn node(&self) -> String {
         self.its_node().name.clone()

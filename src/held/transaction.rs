@@ -8,13 +8,13 @@ use crate::base::version::Version;
 use crate::held::hold::Hold;
 use crate::session::{What, Write};
 
-/// Writes in the ZooKeeper of a lock, which are carried out all together, and only while the lock
-/// is held. [`Hold::transaction`] creates it.
+/// Writes to the lock's own ZooKeeper ensemble, which the servers carry out all together, and only
+/// while the lock is held. [`Hold::transaction`] creates it.
 ///
-/// The writes are sent as one transaction, which also checks that the hold's node exists. So the
-/// servers refuse the writes of a holder that has lost its lock, however long its process stood
-/// still before or after sending them. [Guarded writes](crate::guide::guarded_writes) says when
-/// this is better than a fencing token, and when it does not help.
+/// The writes are sent as one transaction, which also checks that the hold's node exists. The
+/// servers therefore refuse the writes of a holder that has lost its lock, however long its process
+/// was paused before or after it sent them. [Guarded writes](crate::guide::guarded_writes) explains
+/// when this is better than a fencing token, and when it does not help.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client, lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
@@ -31,7 +31,7 @@ use crate::session::{What, Write};
 /// ```
 ///
 /// # When the session dies
-/// The hold is lost. Writes that were not carried out by then never will be:
+/// The hold is lost. Writes that have not been carried out never will be:
 /// [`Error::Lost`](crate::Error::Lost).
 #[derive(Clone)]
 #[must_use = "nothing is written before commit()"]
@@ -43,7 +43,7 @@ pub struct Transaction {
 
 impl Hold {
     /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
-    /// this hold is held. No I/O before [`commit`](Transaction::commit).
+    /// this hold is held. Nothing is sent before [`commit`](Transaction::commit).
     ///
     /// ```no_run
     /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
@@ -61,7 +61,8 @@ impl Transaction {
         self
     }
 
-    /// Requires this hold as well, of the same client: for data that several locks guard.
+    /// Also requires that this hold, of the same client, is held: for data that several locks
+    /// protect.
     pub fn and_held(mut self, hold: &Hold) -> Transaction {
         self.others.push(hold.clone());
         self
@@ -95,30 +96,31 @@ impl Transaction {
         self.with(path, What::Delete(number(version)))
     }
 
-    /// Carries out all writes in this order, or none. Without a write it asks the servers whether
-    /// the lock is held.
+    /// Carries out all writes in this order, or none. A transaction without writes only checks
+    /// whether the lock is held.
     ///
     /// Sends one request, which is never repeated. Blocks for its answer, and for a connection if
     /// there is none, for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`MaybeDone`](crate::Error::MaybeDone): no answer came, because the connection broke, the
-    /// client was closed, or the time was over. The writes may have been carried out, and may yet
-    /// be while the lock is held. Read to find out. If the writes have versions, it does no harm to
-    /// commit a clone of the transaction again.
+    /// client was closed, or the time was over. The writes may have been carried out, or may still
+    /// be carried out while the lock is held. Read the data to find out. If the writes have
+    /// versions, it is safe to commit a clone of the transaction again.
     ///
-    /// With any other error, nothing was carried out, nor will be:
+    /// With any other error, nothing was carried out, and nothing will be:
     /// - [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld): the lock is no longer
     ///   held.
-    /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not as required.
+    /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not in the required
+    ///   state.
     /// - [`PermissionDenied`](crate::Error::PermissionDenied): an ACL does not allow it.
-    /// - [`InvalidPath`](crate::Error::InvalidPath): by the rules for locks. Only a node that is
-    ///   created must not be named as a contender.
+    /// - [`InvalidPath`](crate::Error::InvalidPath): by the rules for locks, except that only the
+    ///   name of a node to create must not be that of a contender.
     /// - [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1,
     ///   a write to the hold's own node, a hold of another client, or a hold of an
     ///   [`EphemeralLock`](crate::EphemeralLock), whose node has the same name for every holder.
-    /// - [`Disconnected`](crate::Error::Disconnected), [`Closed`](crate::Error::Closed): there was no
-    ///   connection in time, or the client was closed before.
+    /// - [`Disconnected`](crate::Error::Disconnected), [`Closed`](crate::Error::Closed): there was
+    ///   no connection in time, or the client was closed before.
     pub fn commit(self) -> Result<()> {
         for Write { path, what } in &self.writes {
             match what {

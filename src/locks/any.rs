@@ -14,8 +14,11 @@ use crate::process::Site;
 /// A lock of any type, for code that works with all of them, such as a
 /// [`MultiLock`](crate::MultiLock). It can be used as a trait object.
 ///
-/// The documentation of each type says what the methods mean there. `&L`, `Box<L>` and `Arc<L>` are
-/// locks, too. A lock type of your own has five methods to write.
+/// The documentation of each type explains what the methods mean there. `&L`, `Box<L>` and `Arc<L>`
+/// are locks, too. A lock type of your own must implement five methods.
+///
+/// [`is_held`](Lock::is_held) and [`holds`](Lock::holds) read the clocks. They send no request and
+/// never block.
 ///
 /// ```no_run
 /// use zoolock::Lock;
@@ -30,29 +33,32 @@ pub trait Lock: Debug + Send + Sync {
     /// Returns the lock's path.
     fn path(&self) -> &str;
 
-    /// Returns the id of the lock: its place, and its object there. No I/O.
+    /// Returns the id of the lock: its place, and its object there. Sends no request.
     ///
     /// The default identifies the lock by its path alone, which is enough for a lock type of your
-    /// own. A lock that wraps another one should return the id of that one, as well as its path: a
-    /// [`MultiLock`](crate::MultiLock) orders its members and finds duplicates by id.
+    /// own. A lock that wraps another one should return the other lock's id as well as its path,
+    /// because a [`MultiLock`](crate::MultiLock) orders its members and finds duplicates by id.
     fn id(&self) -> LockId {
         LockId::new(self.path())
     }
 
-    /// Acquires the lock. Waits as long as `wait` says; with several locks, [`Wait::TRY`] applies
-    /// to each member. Returns false if another contender is ahead until then; without a limit, it
-    /// returns true or an error. The other ways to lock all call this.
+    /// Acquires the lock. Waits as long as `wait` allows; with several locks, [`Wait::TRY`] applies
+    /// to each member. Returns false if another contender is ahead until the wait is over. Without
+    /// a limit, it returns true or an error. All other calls that lock call this method.
     ///
     /// A lock type of your own should return [`Error::Cancelled`](crate::Error::Cancelled) when the
-    /// [token](Wait::cancel_token) of `wait` is cancelled, even before the call.
+    /// [token](Wait::cancel_token) of `wait` is cancelled, even if it was cancelled before the
+    /// call.
     ///
     /// # Errors
-    /// See the lock's type. With a limit also [`Error::Disconnected`](crate::Error::Disconnected),
-    /// if the client has not found out by then whether the lock is free.
+    /// See the lock's type. If the wait has a limit, also
+    /// [`Error::Disconnected`](crate::Error::Disconnected) when the client could not find out in
+    /// time whether the lock is free.
     fn lock_within(&self, wait: Wait) -> Result<bool>;
 
-    /// Acquires the lock. Nothing releases it but [`unlock`](Lock::unlock), not even a panic; the
-    /// method `acquire` of a `dyn Lock` returns a guard. Waits without a limit, also for a connection.
+    /// Acquires the lock without a guard. Nothing but [`unlock`](Lock::unlock) releases it, not
+    /// even a panic. To get a guard, call the method `acquire` of a `dyn Lock`. Waits without a
+    /// limit, including for a connection.
     ///
     /// # Errors
     /// As [`lock_within`](Lock::lock_within).
@@ -61,7 +67,7 @@ pub trait Lock: Debug + Send + Sync {
         surely(locked.then_some(()), self.path())
     }
 
-    /// Acquires the lock if it is free. Waits for the servers' answers only, for at most a third of
+    /// Acquires the lock if it is free. Waits only for the servers' answers, for at most a third of
     /// the session timeout. With several locks, that is a third for each member.
     ///
     /// # Errors
@@ -70,8 +76,8 @@ pub trait Lock: Debug + Send + Sync {
         self.lock_within(Wait::TRY)
     }
 
-    /// Acquires the lock. Waits for at most `timeout`. A timeout too large for the clock waits
-    /// forever.
+    /// Acquires the lock. Waits for at most `timeout`. If `timeout` is too large for the clock, the
+    /// call waits forever.
     ///
     /// # Errors
     /// As [`lock_within`](Lock::lock_within).
@@ -87,12 +93,12 @@ pub trait Lock: Debug + Send + Sync {
     /// [`Error::NotHeld`](crate::Error::NotHeld) if there is none.
     fn unlock(&self) -> Result<()>;
 
-    /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling
-    /// thread holds it. Reads the clocks; no I/O, never blocks.
+    /// Returns whether the lock is held. If holds of this lock belong to threads, returns whether
+    /// the calling thread holds it.
     fn is_held(&self) -> bool;
 
     /// Returns the holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A
-    /// lost hold is returned until the unlock that reports the loss. No I/O, never blocks.
+    /// lost hold is returned until the unlock that reports the loss.
     fn holds(&self) -> Vec<Hold>;
 }
 
@@ -125,12 +131,12 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 
 /// Identifies a [`Lock`]: the place where it lives, and its object there.
 ///
-/// Ids sort by place. The servers come first, regardless of their order and of whether the default
-/// port was written. The path from the root of ZooKeeper comes second, with the client's chroot.
-/// Programs that take locks in this order do not wait for each other in a circle.
+/// Ids are ordered by place. The servers come first, regardless of their order and of whether the
+/// default port was written. The path from the root of ZooKeeper comes second, including the
+/// client's chroot. Programs that take locks in this order cannot deadlock each other.
 ///
-/// Clones of a lock of this crate have equal ids. Two objects on one path have different ids, and
-/// so have locks on the same servers under other names. An id is meaningless once its lock is gone.
+/// Clones of a lock of this crate have equal ids. Two objects at one path have different ids, and
+/// so have locks on the same servers under other names. Once a lock is gone, its id is meaningless.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -157,28 +163,28 @@ pub struct LockId {
 enum Object {
     /// Every object at the path.
     Unknown,
-    /// The object whose clones share what is at this memory address.
+    /// The object whose clones share the data at this memory address.
     At(usize),
     /// Several locks as one.
     Several,
 }
 
 impl LockId {
-    /// Creates the id of a lock type of your own, from its path alone. [`Lock::id`] returns this by
-    /// default. It differs from the id of a lock of this crate at the same path.
+    /// Creates the id of a lock type of your own, from its path alone. This is what [`Lock::id`]
+    /// returns by default. It differs from the id of a lock of this crate at the same path.
     pub fn new(path: impl AsRef<str>) -> LockId {
         LockId { servers: String::new(), path: path.as_ref().to_owned(), object: Object::Unknown }
     }
 
-    /// Returns the id of a lock of this crate. Its clones, and nothing else, share what is at the
-    /// address of `object`.
+    /// Returns the id of a lock of this crate. Only its clones share the data at the address of
+    /// `object`.
     pub(crate) fn of(site: &Site, object: *const ()) -> LockId {
         let (servers, root) = site.requests().address();
         let path = format!("{root}{}", site.path());
         LockId { servers, path, object: Object::At(object.addr()) }
     }
 
-    /// Returns the id of several locks as one; `path` names them all.
+    /// Returns the id of several locks as one; `path` contains the paths of all of them.
     pub(crate) fn several(path: &str) -> LockId {
         LockId { object: Object::Several, ..LockId::new(path) }
     }
@@ -197,23 +203,26 @@ impl LockId {
         (&self.servers, &self.path) == (&other.servers, &other.path)
     }
 
-    /// Returns whether these are certainly one object. Equal ids are not enough where the object is
+    /// Returns whether these are certainly one object. Equal ids do not prove that if the object is
     /// unknown.
     pub(crate) fn is_clone_of(&self, other: &LockId) -> bool {
         matches!(self.object, Object::At(_)) && self == other
     }
 }
 
-/// A guard of a lock that is known as a [`Lock`] only, or of several locks as one. It unlocks the
-/// lock once when it is dropped. A drop waits as [`Lock::unlock`] does, and logs a failure.
+/// A guard of a lock of which only the trait [`Lock`] is known, or of several locks as one. It
+/// unlocks the lock once when it is dropped. Dropping it waits as [`Lock::unlock`] does, and logs a
+/// failure.
 ///
-/// It owns the lock if `L` does: that of a [`MultiLock`](crate::MultiLock), a [`MultiGuard`](crate::MultiGuard), can be
-/// stored, returned and sent to another thread. That of a `&dyn Lock` borrows the lock.
+/// It owns the lock if `L` does: the guard of a [`MultiLock`](crate::MultiLock), a
+/// [`MultiGuard`](crate::MultiGuard), can be stored, returned and sent to another thread. The guard
+/// of a `&dyn Lock` borrows the lock.
 ///
-/// A lock whose type is known has a [`Guard`](crate::Guard), which releases only its own hold. This
-/// one unlocks whatever is locked by then. Where a thread owns the hold, only that thread can release
-/// it: on another one, the unlock fails with [`NotOwner`](crate::Error::NotOwner) or
-/// [`NotHeld`](crate::Error::NotHeld), and the lock stays locked.
+/// A lock whose type is known has a [`Guard`](crate::Guard), which releases only its own hold. A
+/// `LockGuard` unlocks whatever hold the lock has at that moment. If the hold belongs to a thread,
+/// only that thread can release it: on another thread, the unlock fails with
+/// [`NotOwner`](crate::Error::NotOwner) or [`NotHeld`](crate::Error::NotHeld), and the lock stays
+/// locked.
 #[derive(Debug)]
 #[must_use = "if unused the lock is released at once"]
 pub struct LockGuard<L: Lock> {
@@ -227,22 +236,21 @@ impl<L: Lock> LockGuard<L> {
     }
 
     /// Returns the holds of the lock, as [`Lock::holds`] does, for their fencing tokens and their
-    /// loss. No I/O, never blocks.
+    /// loss. Never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         self.lock.holds()
     }
 
-    /// Returns whether the lock is held, as [`Lock::is_held`] does. Reads the clocks; no I/O, never
-    /// blocks.
+    /// Returns whether the lock is held, as [`Lock::is_held`] does. Never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.lock.is_held()
     }
 
     /// Returns an empty transaction, which the servers carry out only while all the
-    /// [`holds`](LockGuard::holds) are held. They have to be of one client. No I/O before
-    /// [`commit`](Transaction::commit).
+    /// [`holds`](LockGuard::holds) are held. All of them must belong to one client. Nothing is sent
+    /// before [`commit`](Transaction::commit).
     ///
     /// ```no_run
     /// # fn f(both: &zoolock::MultiLock) -> zoolock::Result<()> {
@@ -252,8 +260,8 @@ impl<L: Lock> LockGuard<L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if there is no hold, because the lock was unlocked without this guard or is
-    /// of a type without holds.
+    /// [`Error::NotHeld`] if there is no hold, because the lock was unlocked without this guard, or
+    /// its type has no holds.
     pub fn transaction(&self) -> Result<Transaction> {
         let mut holds = self.holds().into_iter();
         let first = holds.next();

@@ -1,4 +1,4 @@
-//! The lock object of every kind with one hold: its methods, written once.
+//! The lock object of every kind with one hold. Its methods are written once, for all kinds.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -38,13 +38,17 @@ pub enum Write {}
 /// [`EphemeralLock`](crate::EphemeralLock), [`ReadLock`](crate::ReadLock) and
 /// [`WriteLock`](crate::WriteLock).
 ///
-/// The documentation of each lock type says what it guarantees. This page has the methods, which
-/// mean the same for all of them. Programs use the names of the lock types; code for locks of any
-/// type takes a [`dyn Lock`](Lock). The parameters only tell the types apart: `K` is the kind of
-/// lock, and `O` says who may unlock, any thread or only the thread that locked.
+/// The documentation of each lock type describes what it guarantees. This page describes the
+/// methods, which mean the same for all of them. Programs use the names of the lock types; code for
+/// locks of any type takes a [`dyn Lock`](Lock). The type parameters only distinguish the types:
+/// `K` is the kind of lock, and `O` determines who may unlock it, any thread or only the thread
+/// that locked it.
 ///
-/// A clone is the same lock object. Another thread can end a waiting call, with a
-/// [`CancelToken`](crate::CancelToken) or [`Client::close`].
+/// A clone is the same lock object. Another thread can end a waiting call with a
+/// [`CancelToken`](crate::CancelToken) or with [`Client::close`].
+///
+/// [`is_held`](Self::is_held), [`hold`](Self::hold) and `hold_count` read the clocks. They send no
+/// request and never block.
 pub struct LockHandle<K, O = AnyThread> {
     raw: Arc<dyn RawLock>,
     /// Keeps the reading side alive: a read lasts as long as a handle to either side.
@@ -62,7 +66,7 @@ impl<K, O> LockHandle<K, O> {
         LockHandle { raw, reads: None, kind: PhantomData }
     }
 
-    /// Keeps the reading side alive as long as the handle.
+    /// Keeps the reading side alive for as long as the handle exists.
     pub(crate) fn beside(self, reads: Arc<Readers>) -> Self {
         LockHandle { reads: Some(reads), ..self }
     }
@@ -73,22 +77,24 @@ impl<K, O> LockHandle<K, O>
 where
     Self: AtPath,
 {
-    /// Creates a lock at `path`, an absolute path below the client's chroot. No I/O. Handles of a
-    /// read-write lock come from their [`DistributedRwLock`](crate::DistributedRwLock) instead.
+    /// Creates a lock at `path`, an absolute path below the client's chroot. Sends no request.
+    /// Handles of a read-write lock are returned by their
+    /// [`DistributedRwLock`](crate::DistributedRwLock) instead.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath), which says which rule the path breaks.
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath), which contains the rule that the path
+    /// breaks.
     pub fn new(client: &Client, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::new())
     }
 
-    /// Creates a lock like [`new`](Self::new), with these options. No I/O.
+    /// Creates a lock like [`new`](Self::new), with these options. Sends no request.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long
-    ///   or would be read as a revocation request, and for a value that the type of lock does not
-    ///   take; each [option](LockOptions) says which.
+    ///   or would be read as a revocation request, and for a value that this type of lock does not
+    ///   accept; see each [option](LockOptions).
     pub fn with_options(
         client: &Client,
         path: impl AsRef<str>,
@@ -106,41 +112,43 @@ impl<K, O> LockHandle<K, O> {
         self.raw.path()
     }
 
-    /// Acquires the lock until the returned guard is dropped. Waits without a limit, also for a
-    /// connection. Where a thread owns the hold, the guard is a
+    /// Acquires the lock and returns a guard that releases it when dropped. Waits without a limit,
+    /// including for a connection. If holds belong to threads, the guard is a
     /// [`ReentrantGuard`](crate::ReentrantGuard).
     ///
     /// # Errors
     /// [`Closed`](crate::Error::Closed), [`PermissionDenied`](crate::Error::PermissionDenied),
-    /// [`LimitExceeded`](crate::Error::LimitExceeded), and the errors that the lock type's documentation adds.
+    /// [`LimitExceeded`](crate::Error::LimitExceeded), and the errors that the lock type's
+    /// documentation adds.
     pub fn acquire(&self) -> Result<Guard<O>> {
         surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
 
-    /// Acquires the lock if it is free, in this process and all others. Waits for the servers'
-    /// answers only, for at most a third of the session timeout. Returns `None` if another contender
-    /// is ahead.
+    /// Acquires the lock if it is free, in this process and all others. Waits only for the servers'
+    /// answers, for at most a third of the session timeout. Returns `None` if another contender is
+    /// ahead.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the client
-    /// cannot find out whether the lock is free.
+    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the
+    /// client cannot find out whether the lock is free.
     pub fn try_acquire(&self) -> Result<Option<Guard<O>>> {
         self.acquire_within(Wait::TRY)
     }
 
-    /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. A
-    /// timeout too large for the clock waits forever. A zero timeout is the same as
-    /// [`try_acquire`](Self::try_acquire). Returns `None` if another contender was ahead until then.
+    /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. If
+    /// `timeout` is too large for the clock, the call waits forever. A zero timeout is the same as
+    /// [`try_acquire`](Self::try_acquire). Returns `None` if another contender was ahead until the
+    /// timeout.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the client
-    /// has not found out by then whether the lock is free.
+    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the
+    /// client could not find out in time whether the lock is free.
     pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
         self.acquire_within(timeout)
     }
 
-    /// Acquires the lock. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an `Instant`.
-    /// Returns `None` if another contender was ahead until then.
+    /// Acquires the lock. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
+    /// `Instant`. Returns `None` if another contender was ahead until the wait was over.
     ///
     /// # Errors
     /// As [`try_acquire_for`](Self::try_acquire_for), and [`Cancelled`](crate::Error::Cancelled) if
@@ -150,8 +158,8 @@ impl<K, O> LockHandle<K, O> {
         Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
     }
 
-    /// Acquires the lock like [`acquire`](Self::acquire), without a guard. Nothing releases it but
-    /// [`unlock`](Self::unlock), not even a panic.
+    /// Acquires the lock like [`acquire`](Self::acquire), without a guard. Nothing but
+    /// [`unlock`](Self::unlock) releases it, not even a panic.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -169,7 +177,7 @@ impl<K, O> LockHandle<K, O> {
     }
 
     /// Acquires the lock like [`try_acquire_for`](Self::try_acquire_for), without a guard. Returns
-    /// false if another contender was ahead until then.
+    /// false if another contender was ahead until the timeout.
     ///
     /// # Errors
     /// As [`try_acquire_for`](Self::try_acquire_for).
@@ -178,7 +186,7 @@ impl<K, O> LockHandle<K, O> {
     }
 
     /// Acquires the lock like [`acquire_within`](Self::acquire_within), without a guard. Returns
-    /// false if another contender was ahead until then.
+    /// false if another contender was ahead until the wait was over.
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
@@ -186,13 +194,13 @@ impl<K, O> LockHandle<K, O> {
         self.raw.acquire(wait.into()).map(|got| got.is_some())
     }
 
-    /// Unlocks the lock once. Waits for the answer for at most a third of the session timeout. A
-    /// deletion without an answer by then is completed in the background.
+    /// Unlocks the lock once. Waits for the answer for at most a third of the session timeout. If
+    /// no answer has come in that time, the node is deleted in the background.
     ///
     /// # Errors
     /// - [`Lost`](crate::Error::Lost) if the hold was lost. No other holder's node was touched, and
     ///   the lock can be used again.
-    /// - [`NotHeld`](crate::Error::NotHeld) if the lock is not locked.
+    /// - [`NotHeld`](crate::Error::NotHeld) if the lock is not held.
     /// - [`PermissionDenied`](crate::Error::PermissionDenied) if the server refuses to delete the
     ///   node, which then ends with the session.
     /// - The errors that the lock type's documentation adds.
@@ -200,16 +208,16 @@ impl<K, O> LockHandle<K, O> {
         self.raw.release_once(None)
     }
 
-    /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling
-    /// thread holds it. Reads the clocks; no I/O, never blocks.
+    /// Returns whether the lock is held. If holds belong to threads, returns whether the calling
+    /// thread holds it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.hold().is_some_and(|hold| hold.is_held())
     }
 
-    /// Returns the hold, for its token, loss and state after `lock()`. Where a thread owns the
-    /// hold, returns the hold of the calling thread. Returns a lost hold until the unlock that
-    /// reports its loss. No I/O, never blocks.
+    /// Returns the hold, for its token, loss and state after `lock()`. If holds belong to threads,
+    /// returns the hold of the calling thread. Returns a lost hold until the unlock that reports
+    /// its loss.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         self.raw.hold()
@@ -220,7 +228,7 @@ impl<K, O> LockHandle<K, O> {
     ///
     /// # Errors
     /// [`Disconnected`](crate::Error::Disconnected) without a connection or an answer within a
-    /// session timeout, [`Closed`](crate::Error::Closed),
+    /// session timeout; [`Closed`](crate::Error::Closed),
     /// [`PermissionDenied`](crate::Error::PermissionDenied).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.raw.site().contenders()
@@ -229,7 +237,7 @@ impl<K, O> LockHandle<K, O> {
 
 impl<K> LockHandle<K, ThisThread> {
     /// Returns how many times the calling thread has locked without unlocking. A lost hold counts
-    /// until its unlocks have reported the loss. No I/O, never blocks.
+    /// until its unlocks have reported the loss.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
         self.raw.depth()

@@ -1,6 +1,6 @@
 //! Leadership: a thread that contends for a lock again and again, and runs a function each time it
-//! holds the lock. It uses the object beneath the lock types, so that a shutdown can end its wait.
-//! It asks the session about the connection.
+//! holds the lock. It uses the object beneath the lock types, because a shutdown has to be able to
+//! end its wait. It gets the state of the connection from the session.
 
 use std::mem;
 use std::ops::Deref;
@@ -31,11 +31,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// One of several processes leads: it runs a function while the others stand by.
 ///
-/// A `Leadership` has a thread that waits for the lock at a path. Each time the thread gets the
+/// A `Leadership` has a thread that waits for the lock at a path. Each time the thread acquires the
 /// lock, it calls the function with a new [`Term`], and releases the lock when the function
-/// returns. Then it queues again, at the end. It also queues again after a loss of the lock, an
-/// error, or a panic of the function. It stops at [`shutdown`](Leadership::shutdown), when the
-/// `Leadership` is dropped, and at the end of the client.
+/// returns. Then it queues again, at the end. It also queues again if the lock is lost, if a call
+/// fails, or if the function panics. It stops at [`shutdown`](Leadership::shutdown), when the
+/// `Leadership` is dropped, and when the client ends.
 ///
 /// ```text
 ///                        the lock              `lead` returns
@@ -45,25 +45,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time, if the
-/// function respects [`Term::deadline`]. Terms have rising [fencing
-/// tokens](crate::Hold::fencing_token).
+/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time if the
+/// function respects [`Term::deadline`]. The [fencing tokens](crate::Hold::fencing_token) of terms
+/// increase.
 ///
 /// # Fairness
 /// Candidates lead in the order in which they queued. A candidate that has lost its session queues
-/// last.
+/// at the end.
 ///
 /// # When the session dies
-/// The term is over: [`Term::is_over`] is true from the very end of its lease, and
-/// [`ended`](Hold::ended) wakes its listeners. The function must return then. The next term does not
-/// begin before it has.
+/// The term is over: [`Term::is_over`] returns true from the exact end of its lease on, and
+/// [`ended`](Hold::ended) wakes its receivers. The function must return then. The next term does
+/// not begin until it has returned.
 ///
 /// Any process can make a leader step down: call [`Client::revoke`] with the result of
 /// [`leader`](Leadership::leader). The leader queues again, behind the others.
 ///
 /// # Errors
 /// Only [`Error::Closed`] ends the contest. Other errors are logged as warnings. The thread tries
-/// again after a pause of 100 ms at first, and of a third of the session timeout at most.
+/// again after a pause, which is 100 ms at first and grows up to a third of the session timeout.
 /// [`is_healthy`](Leadership::is_healthy) reports errors that last too long.
 ///
 /// # Example
@@ -81,7 +81,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///     }
 /// })?;
 /// # let terminated = zoolock::crossbeam_channel::never::<()>();
-/// let _ = terminated.recv(); // until the process is asked to end
+/// let _ = terminated.recv(); // until the process has to end
 /// leadership.shutdown();
 /// # Ok(())
 /// # }
@@ -91,7 +91,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[must_use = "the contest ends with it"]
 pub struct Leadership {
     shared: Arc<Shared>,
-    /// `None` after it was joined.
+    /// `None` once it has been joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -102,28 +102,29 @@ struct Shared {
     contest: Mutex<Contest>,
 }
 
-/// State of the contest. `failing` is the time of the first failure in a row.
+/// State of the contest. `failing` is the time of the first of the failures in a row.
 #[derive(Debug)]
 enum Contest {
     /// The thread is in a call for the lock.
     Contends { since: Instant, failing: Option<Instant> },
     /// The thread pauses after a failure.
     Pauses { failing: Instant },
-    /// The function runs. `overdue` is when it was first seen to run after the end of its term.
+    /// The function runs. `overdue` is when a check first found it running after the end of its
+    /// term.
     Leads { term: Arc<Term>, overdue: Option<Instant> },
 }
 
 impl Leadership {
     /// Starts a thread that calls `lead` for each term. Does not wait for a connection.
     ///
-    /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
-    /// candidates, `lead` is called again at once, so a function with nothing to do should
-    /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
-    /// process begins no sooner than that long after the start of this one.
+    /// The term ends when `lead` returns, and the next candidate in the queue leads. If there are
+    /// no other candidates, `lead` is called again at once. A function with nothing to do should
+    /// therefore [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next
+    /// term of any process begins no sooner than that long after the start of this one.
     ///
     /// # Errors
     /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::SpawnThread`] if the operating
-    /// system refuses a thread.
+    /// system cannot create a thread.
     pub fn start(
         client: &Client,
         path: impl Into<String>,
@@ -134,8 +135,8 @@ impl Leadership {
 
     /// Starts a thread like [`start`](Leadership::start), with these options. With
     /// [`hold_at_least`](LockOptions::hold_at_least), the next term of any process begins no sooner
-    /// than that long after the start of this one. The option for other threads of the process,
-    /// [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    /// than that long after the start of this one. [`local_handoffs`](LockOptions::local_handoffs),
+    /// the option for other threads of the process, has no effect.
     ///
     /// # Errors
     /// Those of [`start`](Leadership::start).
@@ -149,15 +150,17 @@ impl Leadership {
     }
 
     /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
-    /// [`start`](Leadership::start): to the latches this process is one of them. Their participants'
-    /// ids are the identities here. For a service whose Java instances keep their latches.
+    /// [`start`](Leadership::start). To the latches, this process is another latch. The ids of
+    /// Curator's participants are the identities here. Use this for a service whose Java instances
+    /// keep their latches.
     ///
-    /// A latch does not see other contenders. A call that finds some at `path`, such as those of
-    /// [`start`](Leadership::start) or of a lock, fails with [`Error::InvalidPath`], which is logged,
-    /// and [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `start` where there
-    /// are latches. Others that come while this process stands by or leads may lead beside it; the first
-    /// one is logged as an error, within four session timeouts of the term's beginning or of its
-    /// own. So first end all instances of one kind, or use another path.
+    /// A latch ignores other contenders. If a call finds some at `path`, such as those of
+    /// [`start`](Leadership::start) or of a lock, it fails with [`Error::InvalidPath`], which is
+    /// logged, and [`is_healthy`](Leadership::is_healthy) returns false. The same happens to
+    /// `start` where there are latches. Other contenders that arrive while this process stands by
+    /// or leads may lead at the same time. The first one is logged as an error within four session
+    /// timeouts, counted from the beginning of the term or from its own arrival. Before you switch,
+    /// end all instances of one kind, or use another path.
     ///
     /// # Errors
     /// Those of [`start`](Leadership::start).
@@ -177,7 +180,7 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        // It takes the options of a latch in any case: its terms are in one thread.
+        // The options of a latch apply in any case, because its terms run on a single thread.
         let lock = TwoLevel::new(Site::new(client, path, kind, options.check(LockKind::Latch)?)?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
         let shared = Arc::new(Shared { lock, stopping: CancelToken::new(), contest });
@@ -189,17 +192,18 @@ impl Leadership {
         Ok(Leadership { shared, thread: Some(thread) })
     }
 
-    /// Returns whether this process leads now. Reads the clocks; no I/O, never blocks.
+    /// Returns whether this process leads now. Never blocks.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.shared.leads()
     }
 
-    /// Returns the current leader, of any process, or `None` if there is none. The answer is for
-    /// people, and for forwarding requests, since it may be out of date when it arrives. The
-    /// leader's [identity](LockOptions::identity) may contain an address. A lock that stays busy by
-    /// [`hold_at_least`](LockOptions::hold_at_least) shows the leader whose term has ended. Costs
-    /// one list and one read for each candidate; blocks for at most a session timeout.
+    /// Returns the current leader, of any process, or `None` if there is none. Use the answer for
+    /// display and for forwarding requests, because it may already be out of date when it arrives.
+    /// The leader's [identity](LockOptions::identity) may contain an address. While a lock stays
+    /// busy because of [`hold_at_least`](LockOptions::hold_at_least), this returns the leader whose
+    /// term has ended. Costs one list request and one read for each candidate; blocks for at most a
+    /// session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
@@ -209,8 +213,8 @@ impl Leadership {
         Ok(candidates.into_iter().find(|candidate| candidate.holds))
     }
 
-    /// Returns whether the contest goes on, for a liveness probe. Standing by while another process
-    /// leads is healthy. No I/O, never blocks.
+    /// Returns whether the contest continues normally, for a liveness probe. Standing by while
+    /// another process leads is healthy. Never blocks.
     ///
     /// Returns false when the contest has ended, and when one of these lasts longer than a session
     /// timeout:
@@ -218,7 +222,8 @@ impl Leadership {
     /// - The connection does not last.
     /// - The function has not returned although its term is over.
     ///
-    /// For the last two, the time runs from the first call of this method that sees it.
+    /// For the last two conditions, the time is counted from the first call of this method that
+    /// detects them.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let inner = self.shared.inner();
@@ -226,15 +231,15 @@ impl Leadership {
         runs && self.shared.contest.lock().is_well(inner)
     }
 
-    /// Ends the contest in order: the running term [is over](Term::is_over), and when the function
-    /// has returned the lock is released, so that the next candidate leads.
+    /// Ends the contest in order. The running term [is over](Term::is_over); when the function has
+    /// returned, the lock is released, and the next candidate leads.
     ///
     /// Blocks until the function has returned, and for at most a third of the session timeout after
-    /// that. Does not block when the function itself calls it.
+    /// that. Does not block if the function itself calls it.
     pub fn shutdown(mut self) {
         self.shared.stopping.cancel();
         let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
-        // The thread catches panics of the function, but not those of its drop.
+        // The thread catches panics of the function, but not those of the function's destructor.
         let ended = self.thread.take().filter(is_another).map(JoinHandle::join);
         ended.into_iter().for_each(|ended| ended.unwrap_or_else(mem::forget));
     }
@@ -298,7 +303,7 @@ impl Shared {
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
         let stopping = self.stopping.clone();
         let Some(grant) = self.lock.acquire(Wait::FOREVER.cancelled_by(&stopping))? else {
-            return Ok(()); // not without a deadline
+            return Ok(()); // impossible without a deadline
         };
         *failing = None;
         let guard: Guard<AnyThread> =
@@ -321,8 +326,8 @@ impl Shared {
     }
 }
 
-/// Looks now and then for contenders at the path that do not see the leader, as long as the contest
-/// lasts, and logs one.
+/// Until the contest ends, checks from time to time for contenders at the path that ignore the
+/// leader, and logs one.
 fn look_for_others(shared: &Arc<Shared>) {
     let requests = &shared.inner().requests;
     requests.call_at(requests.next_look(), shared, move |shared| {
@@ -342,7 +347,7 @@ fn look_for_others(shared: &Arc<Shared>) {
                 sys::reached("a leader finds contenders that do not see it");
                 let (path, name) = (shared.lock.path().to_owned(), name.to_owned());
                 shared.inner().requests.note(Level::Error, move || {
-                    error!(target: "zoolock", "leadership of {path}: {name} does not see it, so that both lead");
+                    error!(target: "zoolock", "leadership of {path}: {name} contends by other rules, so both may lead");
                 });
             }
             look_for_others(&shared);
@@ -355,7 +360,7 @@ impl Contest {
         let (limit, long) = (inner.requests.timeout(), inner.requests.patience());
         match self {
             Contest::Contends { since, failing } => {
-                // A call that goes on for this long on one connection has its queue position.
+                // A call that has lasted this long on one connection has its queue position.
                 match (sys::now() - *since > long, inner.has_been_connected_for(long)) {
                     (true, true) => *failing = None,
                     (true, false) => {
@@ -375,11 +380,12 @@ impl Contest {
     }
 }
 
-/// One term of a [`Leadership`]. It derefs to its [`Hold`]. That has the [fencing
-/// token](Hold::fencing_token), the number of the term, which rises from one leader to the next: a
-/// leader claims a resource with it before reading. It also has [`ended`](Hold::ended), and [guarded
-/// writes](Hold::transaction). Other threads can have a clone of the hold, `Hold::clone(term)`. A hold
-/// knows nothing of a shutdown: its [`wait`](Hold::wait) ends with the hold only.
+/// One term of a [`Leadership`]. It derefs to its [`Hold`], which has the [fencing
+/// token](Hold::fencing_token). The token is the number of the term, and increases from one leader
+/// to the next. A leader registers it with a resource before it reads. The hold also has
+/// [`ended`](Hold::ended) and [guarded writes](Hold::transaction). Other threads can have a clone
+/// of the hold, `Hold::clone(term)`. The hold does not end at a shutdown: its [`wait`](Hold::wait)
+/// returns only when the hold ends.
 #[derive(Debug)]
 pub struct Term {
     hold: Hold,
@@ -388,25 +394,25 @@ pub struct Term {
 }
 
 impl Term {
-    /// Returns the instant until which the leader may act, as known now: no other process leads
-    /// before. It is in the past if the term was lost. Heartbeats move it forward while there is a
-    /// connection. Call this before each action, and act only if the rest of the time is enough.
-    /// Reads the clocks; no I/O, never blocks.
+    /// Returns the instant until which the leader may act, as far as is known now: no other process
+    /// leads before it. It is in the past if the term was lost. While there is a connection,
+    /// heartbeats move it forward. Call this before each action, and act only if the remaining time
+    /// is enough. Never blocks.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         sys::now() + self.hold.valid_for()
     }
 
     /// Returns whether the function must return: because the term was lost, because of a
-    /// [`Client::revoke`], or because of [`Leadership::shutdown`]. No I/O, never blocks.
+    /// [`Client::revoke`], or because of [`Leadership::shutdown`]. Never blocks.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let is_asked = self.hold.is_asked_for();
         !self.hold.is_held() || is_asked || self.is_stopping()
     }
 
-    /// Returns whether [`Leadership::shutdown`] ends the term. Then there is still time to clean
-    /// up, until [`deadline`](Term::deadline).
+    /// Returns whether [`Leadership::shutdown`] ends the term. In that case there is still time to
+    /// clean up, until [`deadline`](Term::deadline).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
@@ -431,7 +437,7 @@ impl Term {
                 recv(self.stopping.cancelled()) -> _ => sys::reached("a leader hears that it is to stop"),
                 recv(self.asked) -> _ => {
                     sys::reached("a leader is asked to let go");
-                    // Several threads may wait.
+                    // Several threads may be waiting.
                     self.hold.leave_request();
                 }
                 recv(expiry) -> _ => {}

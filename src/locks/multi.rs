@@ -1,5 +1,5 @@
-//! Several locks as one, taken in an order that all programs share. This module knows them only as
-//! [`Lock`]s.
+//! Several locks as one, taken in an order that all programs share. This module uses the members
+//! only as [`Lock`]s, whatever their types.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -22,26 +22,26 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 /// [order](MultiLock#order), and released in reverse order. If a member is busy or fails, the
 /// members taken before it are released again.
 ///
-/// A `MultiLock` has no state: it is held while all its members are, no matter who locked them. So
-/// the rules of its members apply. A `MultiLock` of
+/// A `MultiLock` has no state: it is held while all its members are, no matter who locked them. The
+/// rules of its members therefore apply. A `MultiLock` of
 /// [`DistributedReentrantLock`](crate::DistributedReentrantLock)s belongs to a thread, which may
-/// lock it again. With a [`DistributedLock`](crate::DistributedLock) among the members, it waits
-/// for itself when it is locked again. A clone is the same lock.
+/// lock it again. If a [`DistributedLock`](crate::DistributedLock) is among the members, locking
+/// the `MultiLock` again deadlocks. A clone is the same lock.
 ///
-/// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], so permits cannot be
-/// members.
+/// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], which is why permits
+/// cannot be members.
 ///
-/// A call that finds a member busy returns [`Busy`] instead of a guard, which says which member.
-/// The calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
-/// returns the members' paths in the order in which they are taken, separated by `", "`. That is
-/// text for people, not a path in ZooKeeper.
+/// A call that finds a member busy returns [`Busy`] instead of a guard; it names the member. The
+/// calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
+/// returns the members' paths in the order in which they are taken, separated by `", "`. That text
+/// is for display, not a path in ZooKeeper.
 ///
 /// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
-/// server list, then by path with the client's chroot before it. So two programs that want the same
-/// locks cannot wait for each other in a circle, on two conditions. Both take the locks through
-/// `MultiLock`s, or in this order, and both name an ensemble by the same servers. A server's name
-/// and its address count as different servers.
+/// server list, then by path, including the client's chroot. Two programs that want the same locks
+/// cannot deadlock each other if two conditions hold. Both take the locks through `MultiLock`s, or
+/// in this order, and both list the same servers for an ensemble. A server's name and its address
+/// count as different servers.
 ///
 /// Each free member costs two requests and two round trips, one to take it and one to release it:
 /// ten free locks take ten round trips, and as many to release.
@@ -49,20 +49,20 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 /// # Deadlines
 /// One deadline covers all members. If an earlier member has used it up, a later one is still
 /// tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for at most a third
-/// of the session timeout for each member. Members that were taken are given back after the
-/// deadline. That waits for answers like every unlock: usually for milliseconds, and for a third of
-/// the session timeout for each member if the network has just fallen silent.
+/// of the session timeout for each member. After the deadline, the members that were taken are
+/// released. Like every unlock, this waits for answers: usually for milliseconds, and for a third
+/// of the session timeout for each member if the network has just started to drop all packets.
 ///
 /// # Guarantees
 /// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
 ///   its type. Each has a separate fencing token; see [`holds`](LockGuard::holds).
 /// - A call that fails to take all members has released those that it took, or reports those that
-///   it could not release. An unlock also visits every member.
+///   it could not release. An unlock also attempts to release every member.
 ///
 /// # Fairness
 /// Each member is as fair as its type, but the whole is not fair: it queues for one member at a
-/// time, and holds the members that it has meanwhile. If it kept its position in the later queues,
-/// it could wait in a circle with a program that takes the same locks one by one.
+/// time, while it holds the members that it has already taken. If it kept its position in the later
+/// queues, it could deadlock with a program that takes the same locks one by one.
 ///
 /// # When the session dies
 /// Each hold ends separately; see [`Hold`]. [`is_held`](Lock::is_held) is false as soon as one of
@@ -72,12 +72,12 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 ///
 /// # Errors
 /// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
-/// taken. After an error no member is held. If giving back members fails, too, [`Error::Multiple`]
+/// taken. After an error no member is held. If releasing members fails as well, [`Error::Multiple`]
 /// has both errors, the cause first.
 ///
-/// An unlock visits every member, in reverse order, even if some of them fail. A failed unlock is
-/// always an [`Error::Multiple`], with the failures of all members that were lost, not held, or not
-/// held by this thread. The others are released.
+/// An unlock attempts to release every member, in reverse order, even if some of them fail. A
+/// failed unlock is always an [`Error::Multiple`], with the failures of all members that were lost,
+/// not held, or not held by this thread. The others are released.
 ///
 /// # Example
 /// ```no_run
@@ -112,12 +112,12 @@ pub struct MultiLock {
 
 impl MultiLock {
     /// Creates a lock of these members, given in any order. An object that is given more than once,
-    /// also as a clone, is one member. No I/O.
+    /// including as a clone, is one member. Sends no request.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] in three cases:
     /// - There is no member.
-    /// - Two different objects are at one path, because they exclude each other. That includes the
+    /// - Two different objects are at one path, because they exclude each other. This includes the
     ///   two handles of a read-write lock.
     /// - A member is a `MultiLock`, whose members could not be taken in order. Pass its members
     ///   instead.
@@ -125,7 +125,7 @@ impl MultiLock {
         let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
         let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
         locks.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // Clones have equal ids, so they are neighbours now, and so are those at one place.
+        // Clones have equal ids and are therefore adjacent now, as are the members at one place.
         locks.dedup_by(|(b, _), (a, _)| b.is_clone_of(a));
         check(&locks)?;
         let locks: Arc<[_]> = locks.into_iter().map(|(_, lock)| lock).collect();
@@ -140,7 +140,8 @@ impl MultiLock {
         &self.locks
     }
 
-    /// Acquires all members until the returned guard is dropped. Waits like [`lock`](Lock::lock).
+    /// Acquires all members and returns a guard that releases them when dropped. Waits like
+    /// [`lock`](Lock::lock).
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
@@ -192,14 +193,15 @@ impl MultiLock {
                 (Ok(_), failures) => Err(Error::Multiple { failures }),
             };
         }
-        // An earlier member may have been lost while a later one was waited for.
+        // An earlier member may have been lost during the wait for a later one.
         let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
             mem::forget(taken);
             return Ok(Ok(()));
         };
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
-        // A foreign lock may be unheld and still unlock without an error.
+        // A lock type of another crate may report that it is not held, and yet unlock without an
+        // error.
         let not_held = || Error::not_held(gone.path());
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
@@ -208,7 +210,7 @@ impl MultiLock {
 /// The guard of several locks as one, which it owns.
 pub type MultiGuard = LockGuard<MultiLock>;
 
-/// The member of a [`MultiLock`] that others had, so that the call took none.
+/// The member of a [`MultiLock`] because of which a call took none: another contender has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {
     index: usize,
@@ -237,7 +239,7 @@ impl fmt::Display for Busy {
 
 impl StdError for Busy {}
 
-/// `locks` are sorted, with clones taken out.
+/// `locks` are sorted, without clones.
 fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
     let refuse = |reason| Err(Error::invalid("list of locks", reason));
     if locks.is_empty() {
@@ -266,14 +268,14 @@ fn failure(reason: Error, others: Vec<Error>) -> Error {
     }
 }
 
-/// The members that are still locked. Dropping this, as a panic does, releases them, too.
+/// The members that are still locked. Dropping this, for example in a panic, releases them.
 struct Taken<'m> {
     locks: &'m [Box<dyn Lock>],
     failures: Vec<Error>,
 }
 
 impl<'m> Taken<'m> {
-    /// Releases all members in reverse order. If one of them panics, the others are released, too.
+    /// Releases all members in reverse order. If one of them panics, the others are still released.
     fn give_back(mut self) -> Vec<Error> {
         while let Some(lock) = self.next() {
             self.failures.extend(lock.unlock().err());
@@ -290,7 +292,7 @@ impl<'m> Taken<'m> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // A second panic would end the process, and its hook has already reported it.
+        // A second panic would end the process, and the panic hook has already reported it.
         while let Some(lock) = self.next() {
             self.failures.extend(caught(|| lock.unlock()).and_then(Result::err));
         }

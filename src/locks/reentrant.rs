@@ -6,12 +6,14 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
-/// The lock has two levels: first a queue of the client's threads at this path, second the node in
-/// ZooKeeper. They are released in reverse order, so the threads of one process do not each pay for
-/// the network. [Objects at one path](crate::DistributedLock#several-objects-at-one-path) share the
-/// queue, and each has its own holds: re-entry is for the thread and the object that locked. Re-entry costs no request, and the node is deleted at the outermost unlock. A clone
-/// is the same object. A thread that ends while it holds the lock keeps it until the client is
-/// closed or the last clone of the object is dropped.
+/// The lock has two queues: the in-process queue of the client's threads at this path, and the
+/// queue in ZooKeeper. They are released in reverse order, which spares the waiting threads of one
+/// process most of the network requests. [Objects at one
+/// path](crate::DistributedLock#several-objects-at-one-path) share the in-process queue, and each
+/// has its own holds: only the thread and the object that locked can lock again. Re-entry costs no
+/// request, and the node is deleted at the outermost unlock. A clone is the same object. If a
+/// thread ends while it holds the lock, the lock stays held until the client is closed or the last
+/// clone of the object is dropped.
 ///
 /// # Guarantees
 /// Those of [`DistributedLock`](crate::DistributedLock#guarantees). In addition, only the owning
@@ -31,11 +33,11 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 ///
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
-/// - [`NotOwner`](crate::Error::NotOwner) when another thread unlocks.
-/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the path through another
+/// - [`NotOwner`](crate::Error::NotOwner) if another thread unlocks.
+/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds the path through another
 ///   object of the same client, and would wait for itself. Calls that only try return `Ok(false)`
 ///   instead.
-/// - [`Lost`](crate::Error::Lost) when the owner locks again after it has lost the lock.
+/// - [`Lost`](crate::Error::Lost) if the owner locks again after it has lost the lock.
 ///
 /// # Example
 /// ```no_run

@@ -16,38 +16,41 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 ///
 /// [`read`](DistributedRwLock::read), [`write`](DistributedRwLock::write) and their variants return
 /// guards. [`reader`](DistributedRwLock::reader) and [`writer`](DistributedRwLock::writer) return
-/// handles to the two sides, each of which is a [`Lock`](crate::Lock). Clones, and all handles made
-/// from them, belong to the same object.
+/// handles to the two sides, each of which is a [`Lock`](crate::Lock). Clones, and all handles that
+/// they return, belong to the same object.
 ///
 /// # Who owns a hold
-/// On both sides, a thread. It may lock again without a request, and must unlock as often. Readers
-/// of one process do not share a node: each thread has its own queue position. Writers of one
-/// client at one path queue in the process first, and only the first of them queues in ZooKeeper.
-/// [Objects at one path](crate::DistributedLock#several-objects-at-one-path) share that queue, and
-/// each has its own holds.
+/// On both sides, a hold belongs to a thread. That thread may lock again without a request, and
+/// must unlock as many times as it locked. Readers of one process do not share a node: each thread
+/// has its own queue position. Writers of one client at one path queue in the process first, and
+/// only the first of them queues in ZooKeeper. [Objects at one
+/// path](crate::DistributedLock#several-objects-at-one-path) share that queue, and each has its own
+/// holds.
 ///
 /// # Write, then read
-/// A thread that holds the write may take the read as well. It gets the read at once, at the same
-/// queue position. After it unlocks the write it continues as a reader, and no waiting writer comes
-/// between. The read has the [fencing token](crate::Hold::fencing_token) of the write.
+/// A thread that holds the write lock may also take the read lock. It gets it at once, at the same
+/// queue position. After it unlocks the write lock it continues as a reader, and no waiting writer
+/// is admitted in between. The read hold has the [fencing token](crate::Hold::fencing_token) of the
+/// write hold.
 ///
-/// The reverse is impossible, because the thread would wait for itself. Taking the write while
-/// holding a read returns [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), or `Ok(false)`
-/// from `try_lock`.
+/// The reverse is impossible, because the thread would wait for itself. Taking the write lock while
+/// holding a read lock returns [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), or
+/// `Ok(false)` from `try_lock`.
 ///
 /// # On one path with other locks
 /// A [`DistributedLock`](crate::DistributedLock) on the same path counts as a writer.
 ///
 /// # Guarantees
-/// - While a write is held, only its thread writes or reads. While a read is held, no thread
-///   writes. [`DistributedLock`](crate::DistributedLock#guarantees) says what "held" means.
-/// - The fencing token of a write is higher than those of all earlier holds. The tokens of readers
-///   that share the lock are in no particular order.
-/// - No other writer comes between a write and the read that its thread took under it.
+/// - While the write lock is held, only its thread writes or reads. While a read lock is held, no
+///   thread writes. [`DistributedLock`](crate::DistributedLock#guarantees) defines "held".
+/// - The fencing token of a write hold is higher than those of all earlier holds. The tokens of
+///   readers that share the lock are in no particular order.
+/// - If a thread takes the read lock while it holds the write lock, no other writer is admitted
+///   between these two holds.
 ///
 /// # Fairness
 /// First come, first served among all clients. A reader waits only for earlier writers, so neither
-/// side starves. A release wakes only the contenders that it lets in: one writer, or the readers
+/// side starves. A release wakes only the contenders that it admits: one writer, or the readers
 /// that waited for that writer.
 ///
 /// # When the session dies
@@ -56,7 +59,7 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 ///
 /// # Errors
 /// Those of [`DistributedReentrantLock`](crate::DistributedReentrantLock#errors).
-/// [`ReadLock`](ReadLock#errors) and [`WriteLock`](WriteLock#errors) say when they occur.
+/// [`ReadLock`](ReadLock#errors) and [`WriteLock`](WriteLock#errors) describe when they occur.
 ///
 /// # Example
 /// ```no_run
@@ -69,13 +72,13 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 /// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
 /// let lock = DistributedRwLock::new(&client, "/locks/config")?;
 /// {
-///     let _reading = lock.read()?; // beside other readers
+///     let _reading = lock.read()?; // alongside other readers
 ///     load();
 /// }
 /// let writing = lock.write()?; // alone
 /// store();
 /// let _reading = lock.read()?; // still alone
-/// writing.release()?; // other readers may come in, no writer did in between
+/// writing.release()?; // admits other readers; no writer was admitted in between
 /// load();
 /// # Ok(())
 /// # }
@@ -88,7 +91,7 @@ pub struct DistributedRwLock {
 }
 
 impl DistributedRwLock {
-    /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). No I/O.
+    /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). Sends no request.
     ///
     /// # Errors
     /// As that call.
@@ -96,8 +99,8 @@ impl DistributedRwLock {
         DistributedRwLock::with_options(client, path, LockOptions::new())
     }
 
-    /// Creates a lock like
-    /// [`DistributedLock::with_options`](crate::DistributedLock::with_options). No I/O.
+    /// Creates a lock like [`DistributedLock::with_options`](crate::DistributedLock::with_options).
+    /// Sends no request.
     ///
     /// # Errors
     /// As that call.
@@ -117,8 +120,8 @@ impl DistributedRwLock {
         self.write.path()
     }
 
-    /// Acquires the lock as a reader, beside others, until the guard is dropped. Waits without a
-    /// limit, also for a connection.
+    /// Acquires the lock as a reader, alongside other readers. The guard releases it when dropped.
+    /// Waits without a limit, including for a connection.
     ///
     /// # Errors
     /// As [`LockHandle::acquire`], and those of [`ReadLock`](ReadLock#errors).
@@ -126,8 +129,8 @@ impl DistributedRwLock {
         self.reader().acquire()
     }
 
-    /// Acquires the lock as a reader if no writer has it or waits for it. Waits for the servers'
-    /// answers only, for at most a third of the session timeout.
+    /// Acquires the lock as a reader if no writer has it or waits for it. Waits only for the
+    /// servers' answers, for at most a third of the session timeout.
     ///
     /// # Errors
     /// As [`LockHandle::try_acquire`], and those of [`ReadLock`](ReadLock#errors).
@@ -144,8 +147,8 @@ impl DistributedRwLock {
         self.reader().try_acquire_for(timeout)
     }
 
-    /// Acquires the lock as a reader. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an
-    /// `Instant`.
+    /// Acquires the lock as a reader. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or
+    /// an `Instant`.
     ///
     /// # Errors
     /// As [`LockHandle::acquire_within`], and those of [`ReadLock`](ReadLock#errors).
@@ -153,8 +156,8 @@ impl DistributedRwLock {
         self.reader().acquire_within(wait)
     }
 
-    /// Acquires the lock as the only writer, without readers, until the guard is dropped. Waits
-    /// without a limit, also for a connection.
+    /// Acquires the lock as the only writer, without readers. The guard releases it when dropped.
+    /// Waits without a limit, including for a connection.
     ///
     /// # Errors
     /// As [`LockHandle::acquire`], and those of [`WriteLock`](WriteLock#errors).
@@ -162,8 +165,8 @@ impl DistributedRwLock {
         self.writer().acquire()
     }
 
-    /// Acquires the lock as the only writer if nobody else has it or waits for it. Waits for the
-    /// servers' answers only, for at most a third of the session timeout.
+    /// Acquires the lock as the only writer if no other contender has it or waits for it. Waits
+    /// only for the servers' answers, for at most a third of the session timeout.
     ///
     /// # Errors
     /// As [`LockHandle::try_acquire`], and those of [`WriteLock`](WriteLock#errors).
@@ -180,8 +183,8 @@ impl DistributedRwLock {
         self.writer().try_acquire_for(timeout)
     }
 
-    /// Acquires the lock as the only writer. Waits as long as `wait` says: a [`Wait`], a `Duration`,
-    /// or an `Instant`.
+    /// Acquires the lock as the only writer. Waits as long as `wait` allows: a [`Wait`], a
+    /// `Duration`, or an `Instant`.
     ///
     /// # Errors
     /// As [`LockHandle::acquire_within`], and those of [`WriteLock`](WriteLock#errors).
@@ -189,64 +192,63 @@ impl DistributedRwLock {
         self.writer().acquire_within(wait)
     }
 
-    /// Returns a handle to the reading side, which is a [`Lock`](crate::Lock). No I/O.
+    /// Returns a handle to the reading side, which is a [`Lock`](crate::Lock). Sends no request.
     #[must_use = "does nothing until lock() or acquire()"]
     pub fn reader(&self) -> ReadLock {
         LockHandle::of(Arc::clone(&self.read) as _)
     }
 
-    /// Returns a handle to the writing side, which is a [`Lock`](crate::Lock). No I/O.
+    /// Returns a handle to the writing side, which is a [`Lock`](crate::Lock). Sends no request.
     #[must_use = "does nothing until lock() or acquire()"]
     pub fn writer(&self) -> WriteLock {
         LockHandle::of(Arc::clone(&self.write) as _).beside(Arc::clone(&self.read))
     }
 }
 
-/// The reading side of a [`DistributedRwLock`]. It is a handle, and an object may have many of
-/// them.
+/// The reading side of a [`DistributedRwLock`]. It is a handle, of which an object may have many.
 ///
-/// A thread that ends while it holds a read keeps it until the client is closed or the last handle
-/// of the object is dropped.
+/// If a thread ends while it holds the read lock, it stays held until the client is closed or the
+/// last handle of the object is dropped.
 ///
 /// # Guarantees
-/// While a read is held, no other client and no other thread writes; see
+/// While the read lock is held, no other client and no other thread writes; see
 /// [`DistributedRwLock`](DistributedRwLock#guarantees).
 ///
 /// # Fairness
-/// A reader waits for earlier writers. A thread that holds a read or the write locks again ahead of
-/// all waiters.
+/// A reader waits for earlier writers. A thread that already holds the read or the write lock is
+/// ahead of all waiters when it locks again.
 ///
 /// # When the session dies
-/// Each thread's read ends separately. Otherwise as for
+/// Each thread's read hold ends separately. Otherwise as for
 /// [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies).
 ///
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
-/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread would wait for itself: it holds
-///   the write through another object of the same client, or a read, and a writer is in between.
-/// - [`Lost`](crate::Error::Lost) when the thread locks again, or reads under its write, after it
-///   has lost that hold.
-/// - [`NotHeld`](crate::Error::NotHeld) when a thread unlocks a read of another thread.
+/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) if this thread would wait for itself. This is
+///   the case if it holds the write lock through another object of the same client, or if it holds
+///   the read lock through one and a writer waits in between.
+/// - [`Lost`](crate::Error::Lost) if the thread locks again, or takes the read lock while it has
+///   the write lock, after it has lost that hold.
+/// - [`NotHeld`](crate::Error::NotHeld) if a thread unlocks a read hold of another thread.
 ///
 /// # Example
 /// ```no_run
 /// # fn load() {}
 /// # fn f(config: &zoolock::DistributedRwLock) -> zoolock::Result<()> {
-/// let _reading = config.read()?; // beside other readers
+/// let _reading = config.read()?; // alongside other readers
 /// load();
 /// # Ok(())
 /// # }
 /// ```
 pub type ReadLock = LockHandle<Read, ThisThread>;
 
-/// The writing side of a [`DistributedRwLock`]. It is a handle, and an object may have many of
-/// them.
+/// The writing side of a [`DistributedRwLock`]. It is a handle, of which an object may have many.
 ///
-/// A thread that ends while it holds the write keeps it until the client is closed or the last
-/// handle of the object is dropped.
+/// If a thread ends while it holds the write lock, it stays held until the client is closed or the
+/// last handle of the object is dropped.
 ///
 /// # Guarantees
-/// While the write is held, no other thread writes or reads; see
+/// While the write lock is held, no other thread writes or reads; see
 /// [`DistributedRwLock`](DistributedRwLock#guarantees).
 ///
 /// # Fairness
@@ -257,8 +259,8 @@ pub type ReadLock = LockHandle<Read, ThisThread>;
 ///
 /// # Errors
 /// Those of [`DistributedReentrantLock`](crate::DistributedReentrantLock#errors).
-/// [`WouldDeadlock`](crate::Error::WouldDeadlock) also when this thread holds a read, for which it
-/// would wait: unlock the read first.
+/// [`WouldDeadlock`](crate::Error::WouldDeadlock) is also returned if this thread holds the read
+/// lock, for which it would wait: unlock the read lock first.
 ///
 /// # Example
 /// ```no_run

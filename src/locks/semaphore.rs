@@ -27,15 +27,15 @@ use crate::session::{Grant, HoldState, release};
 /// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///
 /// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
-/// release. Clones are the same object. Calls of one client at one path take turns in the process,
-/// whichever objects they use, and each object has its own limit.
+/// release. Clones are the same object. Within one client, the calls at one path queue in the
+/// process, whichever objects they use; each object has its own limit.
 ///
 /// # The limit
-/// The limit belongs to the object, so all users of a path should use the same limit. If limits
-/// differ, each object grants its own permits only while no more than *its* limit are taken. The
-/// nodes of permits carry [their limit](Contender::limit), and a call that meets another one logs a
-/// warning. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting and later
-/// calls. Permits that are held stay valid.
+/// The limit belongs to the object. All users of a path should therefore use the same limit. If
+/// limits differ, each object grants its own permits only while no more than *its* limit are taken.
+/// The nodes of permits contain [their limit](Contender::limit), and a call that finds a different
+/// one logs a warning. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting
+/// and later calls. Permits that are held stay valid.
 ///
 /// A lock of another type at the same path does not wait for permits, and permits do not wait for
 /// it.
@@ -47,26 +47,26 @@ use crate::session::{Grant, HoldState, release};
 /// # Guarantees
 /// - While [`Permits::is_held`] is true, all held permits of the path together are no more than the
 ///   limit, if all objects use the same limit.
-/// - No call has a part of its permits while it waits for the rest.
+/// - While a call waits for its permits, it has none of them.
 /// - The permits of a process that dies are free one session timeout later, give or take a server
 ///   tick.
 ///
-/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no particular order, so they
-/// cannot fence.
+/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no particular order and
+/// therefore cannot be used for fencing.
 ///
 /// # Fairness
-/// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
-/// turn has come. So requests for few permits do not starve a request for many, and two large
-/// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
-/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls
-/// that try for several permits at the same moment may find too few free, each because of the
-/// other.
+/// First come, first served. Waiting calls form a queue. The call at the front takes its permits
+/// when enough are free. Therefore requests for few permits do not starve a request for many, and
+/// two large requests cannot block each other half-way.
+/// [`try_acquire`](DistributedSemaphore::try_acquire) does not queue: it takes free permits for
+/// which the call at the front is not waiting. Two calls that try for several permits at the same
+/// moment may find too few free, each because of the other.
 ///
 /// # When the session dies
 /// Permits are holds like those of
 /// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their connection
 /// while the certified lease runs. Permits that were taken together are lost together. A waiting
-/// call goes on waiting and keeps its turn.
+/// call continues to wait and keeps its queue position.
 ///
 /// # Errors
 /// Finding too few permits free is not an error. Calls that take permits return the errors of
@@ -107,16 +107,16 @@ struct Semaphore {
 
 impl DistributedSemaphore {
     /// Creates a semaphore for at most `limit` permits at `path`, an absolute path below the
-    /// client's chroot. No I/O.
+    /// client's chroot. Sends no request.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], which says which rule the path breaks. [`Error::InvalidArgument`] if
-    /// the limit is zero.
+    /// [`Error::InvalidPath`], which contains the rule that the path breaks.
+    /// [`Error::InvalidArgument`] if the limit is zero.
     pub fn new(client: &Client, path: impl AsRef<str>, limit: u32) -> Result<DistributedSemaphore> {
         DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
     }
 
-    /// Creates a semaphore like [`new`](Self::new), with these options. No I/O.
+    /// Creates a semaphore like [`new`](Self::new), with these options. Sends no request.
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
@@ -130,7 +130,8 @@ impl DistributedSemaphore {
         check_limit(limit)?;
         let lock = Site::new(client, path.as_ref(), LockKind::Semaphore, options)?;
         let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
-        // A call that has its permits, or no time left, need not wait for the end of its turn.
+        // A call that has its permits, or no time left, need not wait until its queue node is
+        // deleted.
         let of_turns = LockOptions {
             background_release: true,
             hold_at_least: Duration::ZERO,
@@ -150,7 +151,7 @@ impl DistributedSemaphore {
         self.inner.site.path()
     }
 
-    /// Takes `count` permits. Waits without a limit, also for a connection.
+    /// Takes `count` permits. Waits without a limit, including for a connection.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Closed`],
@@ -159,7 +160,7 @@ impl DistributedSemaphore {
         surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
 
-    /// Takes `count` permits if that many are free. Waits for the servers' answers only, for at
+    /// Takes `count` permits if that many are free. Waits only for the servers' answers, for at
     /// most a third of the session timeout.
     ///
     /// # Errors
@@ -170,8 +171,8 @@ impl DistributedSemaphore {
     }
 
     /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
-    /// connection. A timeout too large for the clock waits forever. A zero timeout is the same as
-    /// [`try_acquire`](Self::try_acquire).
+    /// connection. If `timeout` is too large for the clock, the call waits forever. A zero timeout
+    /// is the same as [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -179,8 +180,9 @@ impl DistributedSemaphore {
         self.acquire_within(count, timeout)
     }
 
-    /// Takes `count` permits, and waits as long as `wait` says: a [`Wait`], a `Duration`, or an
-    /// `Instant`. Returns `None` if other calls were ahead until then, or too few permits were free.
+    /// Takes `count` permits, and waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
+    /// `Instant`. Returns `None` if other calls were ahead, or too few permits were free, until the
+    /// wait was over.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), and [`Error::Cancelled`] if the
@@ -195,9 +197,9 @@ impl DistributedSemaphore {
         self.inner.limit.get()
     }
 
-    /// Changes the limit of this object and its clones, also for waiting calls. A call for more
-    /// permits than the new limit continues to wait. If it has the turn, all other calls wait
-    /// behind it, until a [token](crate::CancelToken) cancels it.
+    /// Changes the limit of this object and its clones, including for waiting calls. A call for
+    /// more permits than the new limit continues to wait. If that call is at the front of the
+    /// queue, all other calls wait behind it until a [token](crate::CancelToken) cancels it.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `limit` is zero.
@@ -207,9 +209,9 @@ impl DistributedSemaphore {
         Ok(())
     }
 
-    /// Returns how many permits are free: the limit less all that are taken. Permits count as taken
-    /// also while they are being granted, or while the call with the turn waits for the rest of its
-    /// request. Blocks for at most a third of the session timeout.
+    /// Returns how many permits are free: the limit minus all that are taken. Permits count as
+    /// taken even while they are being granted, or while the call at the front of the queue waits
+    /// for the rest of its request. Blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
@@ -232,7 +234,7 @@ impl DistributedSemaphore {
 
 fn check_limit(limit: u32) -> Result<()> {
     match limit {
-        0 => Err(Error::invalid("limit", "a semaphore without permits would never let anybody in")),
+        0 => Err(Error::invalid("limit", "a semaphore needs at least one permit")),
         _ => Ok(()),
     }
 }
@@ -253,14 +255,14 @@ impl Semaphore {
     fn check_count(&self, count: u32) -> Result<()> {
         let limit = self.limit.get();
         let reason = match count {
-            0 => "none were asked for".to_owned(),
-            count if count > limit => format!("{count} were asked for, there are only {limit}"),
+            0 => "at least one must be requested".to_owned(),
+            count if count > limit => format!("{count} were requested, but the limit is {limit}"),
             _ => return Ok(()),
         };
         Err(Error::invalid("number of permits", reason))
     }
 
-    /// Takes free permits, or waits for them in a turn.
+    /// Takes free permits, or queues and waits for them.
     fn take(
         &self,
         count: u32,
@@ -271,8 +273,8 @@ impl Semaphore {
         self.site.take(permits, None, until, None)
     }
 
-    /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
-    /// meanwhile, the call waits for another one.
+    /// Waits until the call is at the front of the queue, then for the permits, and leaves the
+    /// queue. If its queue position was lost meanwhile, the call queues again.
     fn wait(
         &self,
         count: u32,
@@ -284,8 +286,8 @@ impl Semaphore {
                 Ok(Some(grant)) => grant,
                 other => return other,
             };
-            // Dropping this gives the turn back. A lost turn does not matter by then: its permits
-            // are granted, or the call is over.
+            // Dropping this leaves the queue. It no longer matters if the queue position was lost:
+            // the permits are granted, or the call is over.
             let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => {
@@ -326,13 +328,15 @@ impl Drop for HeldTurn<'_> {
 
 /// Permits of a semaphore, which are released when this is dropped.
 ///
-/// They are released like a [`Guard`]: any thread may release them, a drop blocks for at most a
-/// third of the session timeout, and only [`release`](Permits::release) reports a loss. A guard is
-/// one hold, with one token and one node. Permits are several holds, so this type does not deref to
-/// a [`Hold`]; see [`holds`](Permits::holds).
+/// They are released like a [`Guard`]: any thread may release them, dropping them blocks for at
+/// most a third of the session timeout, and only [`release`](Permits::release) reports a loss. A
+/// guard is one hold, with one token and one node. Permits are several holds, which is why this
+/// type does not deref to a [`Hold`]; see [`holds`](Permits::holds).
 ///
 /// Permits that were taken together end together. If one is lost, all are lost, and the release
 /// deletes the nodes of the others.
+///
+/// The methods that return a state or a time read the clocks. They send no request and never block.
 #[must_use = "if unused the permits are released at once"]
 pub struct Permits(Guard);
 
@@ -349,39 +353,39 @@ impl Permits {
         self.0.path()
     }
 
-    /// Returns whether all these permits are held now. Reads the clocks; no I/O, never blocks.
+    /// Returns whether all these permits are held now.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// Returns the state of the permits. Reads the clocks; no I/O, never blocks.
+    /// Returns the state of the permits.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.0.state()
     }
 
-    /// Returns what is left of their lease. Reads the clocks; no I/O, never blocks.
+    /// Returns how much of their lease is left.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.0.valid_for()
     }
 
-    /// Returns a channel that never carries a message, and is disconnected when the permits end, by
-    /// release or by loss; see [`Hold::ended`].
+    /// Returns a channel that never carries a message, and is disconnected when the permits end,
+    /// either by release or by loss; see [`Hold::ended`].
     #[must_use]
     pub fn ended(&self) -> &Receiver<Infallible> {
         self.0.ended()
     }
 
     /// Returns a hold for each permit, with its token, node and revocation, for any thread. The
-    /// holds end together. Tokens of permits are in no particular order. No I/O, never blocks.
+    /// holds end together. Tokens of permits are in no particular order.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         (0..self.count()).map(|index| self.0.of_node(index)).collect()
     }
 
-    /// Releases the permits and returns the result. Blocks like a drop.
+    /// Releases the permits and returns the result. Blocks as dropping them does.
     ///
     /// # Errors
     /// [`Error::Lost`] if a permit was lost; the others are released.

@@ -1,4 +1,5 @@
-//! A client's line to a reaper: a Unix socket over which it registers its session. Never waits.
+//! A client's connection to a reaper: a Unix socket over which the client registers its session.
+//! Never waits.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -26,8 +27,8 @@ use crate::client::ClientBuilder;
 use crate::session::Registrar;
 use crate::settings::vars_of;
 
-/// A message that withdraws a registration, and the answer to a registration that is accepted. Other
-/// answers say what is wrong.
+/// A message that withdraws a registration, and the answer to a registration that is accepted.
+/// Other answers describe the error.
 pub(super) const FORGET: &[u8] = b"forget";
 pub(super) const ACCEPTED: &str = "ok";
 const LONGEST_ANSWER: usize = 256;
@@ -35,52 +36,54 @@ const LONGEST_ANSWER: usize = 256;
 /// How long a reaper may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// More answers than a reaper gives between two looks.
+/// More answers than a reaper sends between two polls.
 const MOST_ANSWERS: usize = 16;
 
-/// The line of one client.
+/// The connection of one client.
 struct Line {
     path: PathBuf,
     settings: Vec<(String, OsString)>,
     state: Mutex<State>,
     /// The largest margin of a hold so far, in milliseconds.
     margin: Mutex<u64>,
-    /// The same, where the reaper can see it when this process has died.
+    /// The same margin, where the reaper can read it after this process has died.
     counter: OwnedFd,
 }
 
 #[derive(Default)]
 struct State {
     socket: Option<OwnedFd>,
-    /// The session that was last registered, when if there is no answer, and whether it was accepted.
+    /// The session that was last registered, when it was registered if there is no answer yet, and
+    /// whether it was accepted.
     session: i64,
     asked: Option<Instant>,
     is_accepted: bool,
-    /// What was last said of it in the log.
+    /// What was last logged about it.
     said: Option<String>,
 }
 
 impl ClientBuilder {
     /// Registers the client's session with the [reaper](crate::Reaper) at this socket, which ends
-    /// the session when this process has died. Read there what has to be safe first.
+    /// the session when this process has died. Read first, in the documentation of
+    /// [`Reaper`](crate::Reaper), what has to be safe.
     ///
-    /// The registration goes out beside the locks and never delays one. Without a reaper, everything
-    /// is as if this was not called. A line in the log says so, and
-    /// [`Stats::is_registered`](crate::Stats::is_registered). The client tries again each session
-    /// timeout.
+    /// The registration runs independently of the locks and never delays one. If there is no
+    /// reaper, everything works as if this had not been called. A log line and
+    /// [`Stats::is_registered`](crate::Stats::is_registered) report that. The client tries again
+    /// every session timeout.
     ///
-    /// The reaper needs to reach the servers as this client does. The credentials of `sasl` or of the
-    /// first `auth` are sent to it; certificates are read from their files, which
-    /// [`from_env`](ClientBuilder::from_env) or [`from_vars`](ClientBuilder::from_vars) must have
-    /// named. With other settings for TLS, or credentials that `ZOOKEEPER_AUTH` cannot carry, such as
-    /// a SASL user with a colon, connecting fails.
+    /// The reaper must be able to reach the servers in the same way as this client. The credentials
+    /// of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,
+    /// which must have been named through [`from_env`](ClientBuilder::from_env) or
+    /// [`from_vars`](ClientBuilder::from_vars). With other TLS settings, or credentials that
+    /// `ZOOKEEPER_AUTH` cannot represent, such as a SASL user with a colon, connecting fails.
     pub fn reaper(mut self, socket: impl Into<PathBuf>) -> ClientBuilder {
         let path: PathBuf = socket.into();
-        // The program may change its directory.
+        // The program may change its current directory.
         let path = absolute(&path).unwrap_or(path);
         self.make_registrar = Some(Arc::new(move |builder| {
             let settings = vars_of(builder).ok_or_else(|| {
-                let reason = "it needs TLS settings from files, by `from_vars`, and credentials that ZOOKEEPER_AUTH can carry";
+                let reason = "it needs TLS settings from files, by `from_vars`, and credentials that ZOOKEEPER_AUTH can represent";
                 Error::invalid("reaper", reason)
             })?;
             let line = Line::new(path.clone(), settings);
@@ -104,7 +107,7 @@ impl Line {
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
             state.socket = Some(socket);
         }
-        // Opened by whoever sends it: a forked child would send its own.
+        // Opened by the process that sends it: a forked child would send its own.
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let files = [process.as_fd(), self.counter.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -126,8 +129,12 @@ impl State {
                 Ok((0, _)) => {
                     let is_asked = self.asked.is_some();
                     self.end();
-                    // Another one may listen by now.
-                    return if is_asked { Err("it hangs up".to_owned()) } else { Ok(()) };
+                    // Another reaper may already be listening.
+                    return if is_asked {
+                        Err("it closed the connection".to_owned())
+                    } else {
+                        Ok(())
+                    };
                 }
                 Ok((length, _)) => {
                     self.asked = None;
@@ -162,7 +169,8 @@ impl Registrar for Line {
         }
         let registered = match state.asked {
             Some(asked) if sys::now() - asked < PATIENCE => return None,
-            // Files under way count against the user's limit, so there are no more until an answer.
+            // Files in transit count against the user's limit. For this reason no more are sent
+            // until an answer comes.
             Some(_) => Err("it does not answer".to_owned()),
             None => {
                 (state.session, state.asked, state.is_accepted) =
@@ -180,7 +188,7 @@ impl Registrar for Line {
     fn forget(&self) {
         let mut state = self.state.lock();
         if state.socket.is_some() {
-            // A reaper that is not told asks the servers for a session that is over.
+            // Without this, the reaper would try to end a session that is already over.
             let _ = self.send(&mut state, FORGET);
         }
     }
@@ -189,7 +197,7 @@ impl Registrar for Line {
         let wanted = margin.as_nanos().div_ceil(1_000_000) as u64;
         let mut allowed = self.margin.lock();
         if let Some(more @ 1..) = wanted.checked_sub(*allowed) {
-            // Never waits: margins are far below the counter's limit.
+            // Never waits: margins are far below the maximum of the counter.
             let _ = write(&self.counter, &more.to_ne_bytes());
             *allowed = wanted;
         }

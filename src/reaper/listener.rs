@@ -1,5 +1,5 @@
-//! The reaper itself: a socket at which clients register, and the thread that waits for the end of
-//! their processes.
+//! The reaper itself: a socket at which clients register, and the thread that waits until their
+//! processes end.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -28,42 +28,44 @@ use crate::base::error::{Error, Result};
 /// The longest message, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// More messages than a socket keeps unread.
+/// More messages than a socket buffers.
 const UNREAD: usize = 300;
 
 /// How many sessions are ended at a time.
 const MOST_THREADS: usize = 1_000;
 
-/// What the system says of a handle to a process, and of no other file.
+/// What the system reports for a handle to a process, and for no other file.
 const PROCESS: &str = "Pid:";
 
 /// How many processes may be registered at a time.
 const MOST: usize = 10_000;
 
-/// Ends the ZooKeeper sessions of processes that have died, so that the locks of a crashed process
-/// are free in milliseconds in place of a session timeout.
+/// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
+/// free within milliseconds instead of a session timeout.
 ///
 /// A client whose builder names [the same socket](crate::ClientBuilder::reaper) registers its
-/// session, and a handle to its process with it: a pidfd, which Linux makes ready when all threads
-/// of the process have ended, and not before. Then the reaper resumes the session at any server and
-/// closes it. It goes on over outages until a server says that the session is over. Nothing else
-/// counts: neither a socket that is closed, nor a process that stops, forks or is debugged.
+/// session together with a handle to its process: a pidfd, which Linux makes ready only when all
+/// threads of the process have ended. When that happens, the reaper resumes the session at any
+/// server and closes it. It keeps trying during outages, until a server reports that the session is
+/// over. Nothing else makes it end a session: not a socket that is closed, and not a process that
+/// is stopped, forks or is debugged.
 ///
 /// # What has to be safe first
 ///
 /// **Work that outlives its process loses the time that a session timeout gives it today**:
-/// children of the process, statements that a database still runs, requests on their way. Give such
-/// locks a [margin](crate::LockOptions::margin), which the reaper waits for, or check
-/// [fencing tokens](crate::Hold::fencing_token). A program whose children do the work is better run
-/// by the command, `zoolock run`, which waits for all of them.
+/// children of the process, statements that a database still runs, requests in transit. Give such
+/// locks a [margin](crate::LockOptions::margin), for which the reaper waits, or check [fencing
+/// tokens](crate::Hold::fencing_token). If the children of a program do the work, it is better to
+/// run the program with the command `zoolock run`, which waits for all of them.
 ///
-/// The reaper must not run where a process can go on elsewhere: with machines or containers that
-/// are frozen, copied or moved while they run. It does nothing for a process whose machine dies, or
-/// that dies together with the reaper, as a container does with its first process.
+/// The reaper must not run where a process can continue elsewhere, that is, on machines or in
+/// containers that are frozen, copied or moved while they run. It does nothing for a process whose
+/// machine dies, or which dies together with the reaper. The latter happens in a container that
+/// ends with its first process.
 ///
 /// # Examples
 ///
-/// A parent that starts workers has one, and tells them where:
+/// A parent that starts workers has a reaper, and passes them the path of its socket:
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -81,7 +83,7 @@ const MOST: usize = 10_000;
 /// For all programs of a machine there is `zoolock reaper`.
 pub struct Reaper {
     path: PathBuf,
-    /// Locked as long as the reaper lives: nobody else may replace its socket.
+    /// Locked for as long as the reaper exists: no other process may replace its socket.
     lock: File,
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
@@ -90,15 +92,16 @@ pub struct Reaper {
 }
 
 impl Reaper {
-    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Who
-    /// may connect there may have sessions ended, which everybody may who reaches the servers. As
-    /// for every file, the process's umask decides.
+    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Any
+    /// process that may connect to the socket may have sessions ended; anyone who can reach the
+    /// servers already has that power. As for every file, the process's umask decides who may
+    /// connect.
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] if there can be no such socket: another reaper listens there,
-    ///   it is another file, or its path is longer than 107 bytes.
-    /// - [`Error::SpawnThread`] if the operating system refuses a thread.
+    /// - [`Error::InvalidArgument`] if the socket cannot be created: another reaper listens there,
+    ///   there is a different file, or its path is longer than 107 bytes.
+    /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
         let path = path.as_ref().to_owned();
         let wrong =
@@ -119,9 +122,9 @@ impl Reaper {
     }
 }
 
-/// Stops listening, and removes the socket. A session that is being ended is tried once more at the
-/// most: this waits for that, for a session timeout or a minute if the servers are away. The
-/// processes that live are forgotten.
+/// Stops listening, and removes the socket. If a session is being ended, that is tried at most once
+/// more. Dropping the reaper waits for this attempt: for a session timeout, or for a minute if the
+/// servers cannot be reached. Processes that are still alive are no longer watched.
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
@@ -141,7 +144,8 @@ impl fmt::Debug for Reaper {
     }
 }
 
-/// Returns a new socket there, and the lock beside it. A socket that nobody listens at is replaced.
+/// Returns a new socket there, and the lock beside it. A socket at which no process listens is
+/// replaced.
 fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -169,16 +173,16 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
 struct Listener {
     socket: OwnedFd,
     peers: Vec<Peer>,
-    /// Takes files to close.
+    /// Receives files to close.
     litter: Sender<OwnedFd>,
-    /// Ends when the reaper does.
+    /// Disconnected when the reaper ends.
     over: Receiver<()>,
-    /// Those that end sessions.
+    /// The threads that end sessions.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A file of somebody else. Its close may wait, as that of a socket with data to send, so another
-/// thread does that.
+/// A file that another process sent. Closing it may block, for example if it is a socket with data
+/// to send. Therefore another thread closes it.
 struct Foreign {
     file: Option<OwnedFd>,
     litter: Sender<OwnedFd>,
@@ -205,7 +209,7 @@ impl Drop for Foreign {
 /// A connection of a client.
 struct Peer {
     socket: Option<Foreign>,
-    /// When the client closed its end. That says nothing about its process.
+    /// When the client closed its end. This does not mean that its process has ended.
     closed: Option<Instant>,
     registered: Option<Registered>,
 }
@@ -234,9 +238,9 @@ impl Listener {
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 
-    /// Waits until there is something to do. Returns for each peer whether there is; no answer
-    /// means that there may be. If the operating system was short of something, it waits for a
-    /// second.
+    /// Waits until there is something to do. Returns for each peer whether it is ready; a peer
+    /// without an entry may be ready. If the operating system was short of a resource, it waits for
+    /// a second.
     fn wait(&self, stopped: &OwnedFd, is_short: bool) -> rustix::io::Result<Vec<bool>> {
         let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
         let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -253,7 +257,7 @@ impl Listener {
         Ok(peers.iter().map(any).collect())
     }
 
-    /// Accepts all connections. Ends with an error: `AGAIN`, if there are no more.
+    /// Accepts all connections. Always ends with an error: `AGAIN` if there are no more.
     fn accept(&mut self) -> rustix::io::Result<()> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -267,17 +271,17 @@ impl Listener {
         }
     }
 
-    /// Hears the peers that are ready, and new ones, and ends the sessions of those that have died.
-    /// Returns whether the operating system lacks a thread for that.
+    /// Receives from the peers that are ready, and from new ones, and ends the sessions of those
+    /// that have died. Returns whether the operating system could not create a thread for that.
     fn attend(&mut self, ready: &[bool]) -> bool {
         self.threads.retain(|thread| !thread.is_finished());
         let mut is_short = false;
         for (index, mut peer) in mem::take(&mut self.peers).into_iter().enumerate() {
             if ready.get(index).is_none_or(|is_ready| *is_ready) {
                 let is_dead = peer.is_dead();
-                // What it has said before its end counts.
+                // Messages that it sent before its end count.
                 peer.hear();
-                // Another process may have taken the line over.
+                // Another process may have taken over the connection.
                 if is_dead
                     && peer.is_dead()
                     && let Some(dead) = &peer.registered
@@ -299,7 +303,8 @@ impl Listener {
         is_short
     }
 
-    /// Starts a thread that ends this session. Fails if the operating system is short of something.
+    /// Starts a thread that ends this session. Fails if the operating system is short of a
+    /// resource.
     fn reap(&self, dead: &Registered) -> io::Result<JoinHandle<()>> {
         let margin = counted(&dead.margin).filter(|_| self.threads.len() < MOST_THREADS);
         let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
@@ -311,7 +316,7 @@ impl Listener {
 }
 
 impl Peer {
-    /// Reads what it has sent so far.
+    /// Reads what the peer has sent so far.
     fn hear(&mut self) {
         for _ in 0..UNREAD {
             let Some(socket) = &self.socket else { return };
@@ -324,7 +329,7 @@ impl Peer {
                     }
                     Err(problem) => {
                         self.answer(&problem);
-                        // In doubt, nothing is done.
+                        // In case of doubt, no session is ended.
                         (self.registered, self.socket) = (None, None);
                     }
                 },
@@ -348,8 +353,8 @@ impl Peer {
         self.registered.as_ref().is_some_and(|one| is_ready(&one.process))
     }
 
-    /// Returns whether nothing is to be expected of it: its client has gone, and its session with
-    /// it. A client that lives registers again.
+    /// Returns whether nothing more can come from this peer: its client has gone, and so has its
+    /// session. A client that is alive registers again.
     fn is_over(&self) -> bool {
         let over = |registered: &Registered| {
             let session = registered.registration.session_timeout() * 2;
@@ -367,7 +372,8 @@ impl Peer {
 /// Returns the next message and the files beside it, or `None` at the end.
 fn receive(socket: &Foreign) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
     let mut message = vec![0; LONGEST];
-    // For all that a message can carry. The system closes what does not fit, and may wait for that.
+    // Enough space for everything that a message can carry. The system closes files that do not
+    // fit, and that may block.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -391,19 +397,19 @@ fn registered(message: &[u8], files: Vec<Foreign>) -> Result<Registered, String>
     let Ok([process, margin]) = <[Foreign; 2]>::try_from(files) else {
         return Err("a process and its margin are missing".to_owned());
     };
-    // Another kind of file would be ready for another reason.
+    // Another kind of file would become ready for a different reason.
     if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
         return Err("its files are not those of a process and a counter".to_owned());
     }
     Ok(Registered { process, margin, registration })
 }
 
-/// Returns the value of a counter. Never waits, whatever the file is.
+/// Returns the value of a counter. Never waits, whatever kind of file it is.
 fn counted(counter: &Foreign) -> Option<u64> {
     u64::from_str_radix(&field(counter, "eventfd-count:")?, 16).ok()
 }
 
-/// Returns what the system says of an open file.
+/// Returns what the system reports about an open file.
 fn field(file: &Foreign, name: &str) -> Option<String> {
     let number = file.as_fd().as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;

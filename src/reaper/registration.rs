@@ -1,5 +1,5 @@
-//! What somebody needs to end a session of another process: the session's key, and how to reach the
-//! servers.
+//! What a program needs to end a session of another process: the session's key, and how to reach
+//! the servers.
 
 use std::ffi::OsString;
 use std::fmt::{self, Write};
@@ -17,17 +17,17 @@ use crate::base::sys;
 use crate::client::{Client, ClientBuilder};
 use crate::settings::{AUTH, CACERT, CERT, CONNECT, KEY, TLS, vars_of};
 
-/// The first line of a message. Another version has another one.
+/// The first line of a message. It differs between versions.
 const VERSION: &str = "zoolock reaper 1";
 
-/// The settings that count, and those of them that are names of files.
+/// The settings that matter, and those of them that are file names.
 const SETTINGS: [&str; 6] = [CONNECT, AUTH, TLS, CACERT, CERT, KEY];
 const FILES: [&str; 3] = [CACERT, CERT, KEY];
 
-/// In bytes. A device has no end.
+/// In bytes. Reading a device would never end.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// The longest session timeout, in milliseconds, and the longest try to end a session.
+/// The longest session timeout, in milliseconds, and the longest attempt to end a session.
 const MOST: i64 = 3_600_000;
 const LONGEST_TRY: Duration = Duration::from_secs(60);
 
@@ -37,8 +37,8 @@ const PASSWORD: &str = "PASSWORD";
 const TIMEOUT: &str = "TIMEOUT";
 const OWN: [&str; 3] = [SESSION, PASSWORD, TIMEOUT];
 
-/// All that it takes to end the session of a client from outside, also in another process: see
-/// [`Client::registration`](crate::Client::registration).
+/// Everything that is needed to end the session of a client from outside, including from another
+/// process: see [`Client::registration`](crate::Client::registration).
 ///
 /// It contains credentials of the client.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,19 +58,19 @@ impl Registration {
         self.key.id
     }
 
-    /// Ends the session: what it holds is free at once. **Only call this when the process that had
-    /// the session is known to have ended**, with all that may still work for it.
+    /// Ends the session; its locks are free at once. **Only call this when the process that had the
+    /// session is known to have ended**, including everything that may still work for it.
     ///
-    /// Blocks until a server has said that the session is over, for a session timeout at most. It
-    /// may be over before, which is fine.
+    /// Blocks until a server has reported that the session is over, for at most a session timeout.
+    /// It is not an error if the session was already over.
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a file of a
-    ///   certificate is gone.
-    /// - [`Error::MaybeDone`] if no server has answered in time. They are away, or have ended the
-    ///   session by themselves. Trying again is safe.
-    /// - [`Error::SpawnThread`] if the operating system refuses a thread.
+    /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a
+    ///   certificate file is gone.
+    /// - [`Error::MaybeDone`] if no server has answered in time. They cannot be reached, or have
+    ///   ended the session by themselves. Trying again is safe.
+    /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn end_session(&self) -> Result<()> {
         let look_up = |name: &str| {
             let found = self.settings.iter().find(|(setting, _)| setting == name);
@@ -79,7 +79,7 @@ impl Registration {
         for file in FILES.iter().filter_map(|name| look_up(name)) {
             let is_good = |file: fs::Metadata| file.is_file() && file.len() <= LONGEST_FILE;
             if !fs::metadata(&file).is_ok_and(is_good) {
-                let reason = format!("{file:?} is no file with a certificate or key");
+                let reason = format!("{file:?} is not a file with a certificate or key");
                 return Err(Error::invalid("settings", reason));
             }
         }
@@ -98,9 +98,9 @@ impl Registration {
         self.key.timeout
     }
 
-    /// Ends the session of a process that has just ended, `margin` from now, for programs that do
-    /// nothing else: it goes on over outages until a server has said that the session is over, or
-    /// until `over` has no sender any more.
+    /// Ends the session of a process that has just ended, `margin` from now. This is for programs
+    /// that do nothing else: it keeps trying during outages until a server has reported that the
+    /// session is over, or until the channel `over` has no sender left.
     pub fn end_session_after(&self, margin: Duration, over: &Receiver<()>) {
         let (begun, session) = (sys::now(), self.key.id);
         let mut wait = margin;
@@ -117,13 +117,14 @@ impl Registration {
                     || warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}"),
                 )),
             }
-            // A try lets the session live on for a while. If the closes get lost, it expires meanwhile.
+            // Each attempt keeps the session alive for a while. If the close requests are lost, it
+            // expires in the meantime.
             wait = self.key.timeout;
         }
     }
 
-    /// Returns it as text, for another process. The version of zoolock must be the same there. It
-    /// contains credentials, so it is not what `Debug` prints.
+    /// Returns the registration as text, for another process. That process must use the same
+    /// version of zoolock. The text contains credentials, which is why `Debug` does not print it.
     #[must_use]
     pub fn to_text(&self) -> String {
         let SessionKey { id, password, timeout } = &self.key;
@@ -138,13 +139,15 @@ impl Registration {
         text
     }
 
-    /// Returns what [`to_text`](Registration::to_text) has written.
+    /// Parses the text that [`to_text`](Registration::to_text) returned.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if it is no registration of this version.
+    /// [`Error::InvalidArgument`] if it is not a registration of this version.
     pub fn from_text(text: &str) -> Result<Registration> {
-        let wrong = || Error::invalid("registration", "it is none of this version of zoolock");
+        let wrong = || {
+            Error::invalid("registration", "it is not a registration of this version of zoolock")
+        };
         let mut lines = text.split('\n');
         if lines.next() != Some(VERSION) {
             return Err(wrong());
@@ -172,9 +175,10 @@ impl Registration {
 }
 
 impl Client {
-    /// Returns what it takes to end this client's session from outside, for programs that watch
-    /// over other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while
-    /// there is no session, and for settings that a [reaper](ClientBuilder::reaper) cannot use.
+    /// Returns what is needed to end this client's session from outside, for programs that
+    /// supervise other processes by themselves. A [`Reaper`](crate::Reaper) does all of this.
+    /// `None` while there is no session, and if a [reaper](ClientBuilder::reaper) cannot use the
+    /// settings.
     #[must_use]
     pub fn registration(&self) -> Option<Registration> {
         Some(Registration::new(vars_of(&self.builder)?, self.session_key()?))

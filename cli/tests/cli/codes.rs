@@ -87,7 +87,7 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
         (&["run", "-w", "-1", "/path", "true"], "less than 0"),
         (&["run", "-w", "1e300", "/path", "true"], "too long"),
         (&["run", "--session-timeout", "0", "/path", "true"], "session"),
-        (&["run", "-c", "", "/path", "true"], "invalid --connect: no servers are named"),
+        (&["run", "-c", "", "/path", "true"], "invalid --connect: the list of servers is empty"),
         (&["run", "-c", "host:port", "/path", "true"], "invalid host list"),
         (&["list", "-c", "me:hunter2@zk1:2181", "/path"], "credentials do not belong"),
         (&["run", "", "true"], "path"),

@@ -113,7 +113,7 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
     assert_eq!(let_end(&mut holding), Some(0));
     all += &holding.said().join("\n");
     assert!(all.contains("the server refused the SASL user \"bob\""), "{all}");
-    assert!(all.contains("is open to everybody"), "{all}");
+    assert!(all.contains("is accessible to all users"), "{all}");
     let found = secured.secrets_in(&all);
     assert!(found.is_empty(), "{found:?}");
 }

@@ -50,7 +50,7 @@ async fn run(client: Client) -> Result<(), Box<dyn Error>> {
     let _ = finish.send(());
     println!("the first task has finished: {}", working.await?);
     drop(lock.acquire().await?);
-    // The close waits for the servers.
+    // Closing the client waits for the servers.
     Ok(tokio::task::spawn_blocking(move || client.close()).await??)
 }
 

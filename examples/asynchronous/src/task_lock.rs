@@ -12,7 +12,7 @@ use zoolock::{CancelToken, Client, DistributedLock, Error, Guard, Hold, LockOpti
 #[derive(Clone)]
 pub(crate) struct TaskLocks {
     client: Client,
-    /// By path, those in use and some that were in use.
+    /// By path: those in use, and some that were in use.
     queues: Arc<Mutex<HashMap<String, Weak<Queue>>>>,
 }
 
@@ -37,7 +37,7 @@ impl TaskLocks {
         TaskLocks { client: client.clone(), queues: Arc::default() }
     }
 
-    /// Returns the lock at a path. No I/O.
+    /// Returns the lock at a path. Sends no request.
     pub(crate) fn at(&self, path: &str) -> zoolock::Result<TaskLock> {
         let options = LockOptions::new().background_release(true);
         let lock = DistributedLock::with_options(&self.client, path, options)?;

@@ -1,4 +1,4 @@
-//! The wrapper on the server of the feature `testing`.
+//! Tests the wrapper with the server of the feature `testing`.
 
 use std::sync::mpsc;
 use std::time::Instant;
@@ -48,14 +48,15 @@ fn thousand_waits_cancelled_at_random_leave_no_node() {
     let mut random = fastrand::Rng::with_seed(1);
     let (mut waits, mut waited) = (0, 0);
     for round in 0..ROUNDS {
-        // In every other round nobody else holds, so that cancels meet grants.
+        // In every other round no other client holds the lock, so that cancellations coincide with
+        // grants.
         let holds =
             |path: &String| DistributedLock::new(&observer, path).expect("a path").acquire();
         let held: Vec<_> = paths.iter().filter(|_| round.is_multiple_of(2)).map(holds).collect();
         let mut tasks: Vec<_> = (0..50)
             .map(|_| {
                 let lock = &locks[random.usize(..locks.len())];
-                // Some tasks do not know of each other: each has a thread.
+                // Some tasks use separate queues: each has a thread.
                 let (client, path) =
                     (&clients[random.usize(..clients.len())], &paths[random.usize(..PATHS)]);
                 let alone = TaskLocks::new(client).at(path).expect("a path");

@@ -1,14 +1,14 @@
-//! Exports spans of OpenTelemetry: one for each wait for a lock, which begins with the call, and one
+//! Exports OpenTelemetry spans: one for each wait for a lock, which begins with the call, and one
 //! for each hold.
 //!
 //! ```text
 //! cargo run -p opentelemetry_spans
 //! ```
 //!
-//! Two workers take turns at a lock with the name `invoices`, each inside a span of its own. An
-//! observer is called when a wait or a hold is over, and learns how long it took. Therefore it can
+//! Two workers take a lock with the name `invoices` alternately, each inside a span of its own. An
+//! observer is called when a wait or a hold is over, and receives its duration. It can therefore
 //! export spans that begin in the past. A wait belongs to the span in which the thread made the
-//! call. The program prints all spans; another one would send them with `opentelemetry-otlp`.
+//! call. The program prints all spans; a real one would send them with `opentelemetry-otlp`.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Takes turns at a lock, each in a span of the program.
+/// Acquires a lock again and again, each time in a span of the program.
 fn work(client: &Client, tracer: &SdkTracer) -> zoolock::Result<()> {
     let options = LockOptions::new().name("invoices");
     let lock = DistributedLock::with_options(client, "/zoolock-examples/opentelemetry", options)?;
@@ -128,7 +128,7 @@ impl Observer for Spans {
     }
 }
 
-/// Keeps the spans; a real one sends them.
+/// Keeps the spans; a real exporter sends them.
 #[derive(Debug, Clone, Default)]
 struct Exporter(Arc<Mutex<Vec<SpanData>>>);
 

@@ -1,4 +1,4 @@
-//! Counts what is wrong in the ledger, and sums up the reports of the clerks.
+//! Counts the errors in the ledger, and sums up the reports of the clerks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::books::Entry;
 
-/// Counts of what is wrong with a ledger.
+/// Counts of the errors in a ledger.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Findings {
     /// All lines.

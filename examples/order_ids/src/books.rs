@@ -1,5 +1,5 @@
-//! The files that the lock protects, and the witness beside them. This module does not know the
-//! lock.
+//! The files that the lock protects, and a checker (the `Witness`) that detects concurrent use.
+//! This module does not use the distributed lock.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) process: u64,
     pub(crate) thread: u64,
     pub(crate) token: u64,
-    /// Whether the thread was alone at the books, as the witness saw it.
+    /// Whether no other thread was using the books, according to the witness.
     pub(crate) alone: bool,
 }
 
@@ -69,9 +69,9 @@ impl Books {
 
     /// Hands out `entry.order`, the result of [`next`](Books::next).
     ///
-    /// The ledger only records the fencing token, for the audit. Against late holders, a program
-    /// claims its data with the token before it reads them, as the example `fenced_register` shows.
-    /// Here the lock alone protects the books, to show that it does.
+    /// The ledger only records the fencing token, for the audit. To protect its data against late
+    /// holders, a program registers the token before it reads them, as the example
+    /// `fenced_register` shows. Here the lock alone protects the books, to show that this works.
     pub(crate) fn hand_out(&self, entry: &Entry) -> io::Result<()> {
         self.set_next(entry.order + 1)?;
         // One write appends the line, so lines stay whole even if two threads are here at once.
@@ -97,8 +97,8 @@ pub(crate) fn read_ledger(folder: &Path) -> io::Result<Vec<Entry>> {
     fs::read_to_string(folder.join(LEDGER))?.lines().map(parse).collect()
 }
 
-/// Sees whether two threads use the books at once. It is an advisory lock of the operating system,
-/// which releases the lock of a killed process by itself.
+/// Detects whether two threads use the books at once. It is an advisory lock of the operating
+/// system, which releases the lock of a killed process by itself.
 #[derive(Debug)]
 pub(crate) struct Witness(File);
 
@@ -132,7 +132,7 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        // A failure would show as an overlap at the next look.
+        // A failure would be reported as an overlap by the next watch.
         let _ = self.file.map(File::unlock);
     }
 }

@@ -20,7 +20,8 @@ const LOCK: &str = "/zoolock-examples/order_ids";
 /// How long the servers keep the lock of a killed process. Servers may make this longer: they grant
 /// two ticks at least, 4 s by default.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
-/// The interval, in turns, at which a thread only tries to lock, and gives up if the lock is taken.
+/// The interval, in acquisitions, at which a thread only tries to lock, and gives up if the lock is
+/// taken.
 const TRY_EVERY: u64 = 4;
 
 /// The office's orders to a clerk.
@@ -70,9 +71,9 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
     Ok(client.close()?)
 }
 
-/// Returns a channel that tells when to begin: at the first line from the office. At the end of the
-/// input, the office is gone, for whatever reason. Then this cleans up and ends the process,
-/// because no other process would.
+/// Returns a channel that receives a message when the clerk may begin: at the first line from the
+/// office. If the input ends, the office has ended, for whatever reason. Then this cleans up and
+/// ends the process, because no other process would.
 fn listen_to_the_office(folder: &Path) -> Receiver<()> {
     let (sender, begin) = mpsc::channel();
     let folder = folder.to_owned();
@@ -111,7 +112,7 @@ impl<'a> Clerk<'a> {
             match self.turn(turn) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // A failed turn leaves nothing behind, so the next turn just starts anew.
+                // A failed attempt leaves nothing behind. The next attempt simply starts anew.
                 Err(error) if is_passing(&*error) || self.job.without_lock => {
                     Message::Trouble(error.to_string()).send()
                 }
@@ -121,7 +122,7 @@ impl<'a> Clerk<'a> {
         Ok(())
     }
 
-    /// Takes one turn. Returns false when all orders are handed out.
+    /// Acquires the lock once and hands out orders. Returns false when all orders are handed out.
     fn turn(&self, turn: u64) -> Outcome<bool> {
         if self.job.without_lock {
             return self.serve(0, |entry| self.hand_out(entry));
@@ -137,7 +138,7 @@ impl<'a> Clerk<'a> {
         let token = guard.fencing_token();
         Message::Granted { token, waited }.send();
         let more = self.serve(token, |entry| self.record(entry))?;
-        // A drop would release the lock as well, but would only log its loss.
+        // Dropping the guard would also release the lock, but would only log a loss.
         guard.release()?;
         Ok(more)
     }
@@ -172,8 +173,8 @@ impl<'a> Clerk<'a> {
     }
 }
 
-/// Holds the lock until the office kills this process, which has read the number and written
-/// nothing.
+/// Holds the lock until the office kills this process, which has read the number but not written
+/// anything.
 fn hold_for_ever(token: u64) -> ! {
     Message::Holding { token }.send();
     loop {
@@ -181,8 +182,8 @@ fn hold_for_ever(token: u64) -> ! {
     }
 }
 
-/// Returns whether the next turn may succeed: after a lost lock or a broken connection, because the
-/// client reconnects by itself.
+/// Returns whether the next attempt may succeed: after a lost lock or a broken connection, because
+/// the client reconnects by itself.
 fn is_passing(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let error = error.downcast_ref::<zoolock::Error>();
     error.is_some_and(|error| error.is_lost() || error.is_retryable())

@@ -1,19 +1,20 @@
-//! Hands out order numbers from a plain file that several processes share, and checks that none
-//! was given twice or left out, although one of the processes is killed while it holds the lock.
+//! Hands out order numbers from a plain file that several processes share, and checks that none was
+//! given twice or left out, even though one of the processes is killed while it holds the lock.
 //!
 //! ```text
 //! cargo run --release -p order_ids -- --processes 3 --threads 4 --orders 4000
 //! ```
 //!
 //! The [`office`] starts copies of this program. Each copy is a [`clerk`] with several threads,
-//! which write into the [`books`] under a lock of zoolock. It reports to the office by
-//! [`message`]s. At the end, the [`audit`] reads the ledger. A witness notes in the ledger when two
-//! threads used the books at once. It is an advisory lock of the operating system, and knows
-//! nothing of ZooKeeper.
+//! which write into the [`books`] under a lock of zoolock. A clerk reports to the office with
+//! [`message`]s. At the end, the [`audit`] reads the ledger. A separate checker, the `Witness`,
+//! notes in the ledger when two threads used the books at once. It is an advisory lock of the
+//! operating system and does not depend on ZooKeeper.
 //!
-//! The server is one in the process of the office, unless `--zookeeper` or `--server` says otherwise.
-//! The office has a reaper, which ends the session of the clerk that is killed; with `--without-reaper` the others
-//! wait until the servers do that. With `--without-lock` nobody takes the lock, to show that the audit finds what it should prevent.
+//! The server runs in the process of the office, unless `--zookeeper` or `--server` selects
+//! another. The office has a reaper, which ends the session of the clerk that is killed. With
+//! `--without-reaper`, the other clerks wait until the servers do that. With `--without-lock`, the
+//! clerks do not take the lock, to show that the audit finds the errors that the lock prevents.
 
 mod audit;
 mod books;
@@ -30,7 +31,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The fewest orders for each process. With fewer, all might be handed out before the clerk to be
-/// killed has had a turn.
+/// killed has acquired the lock once.
 const LEAST_ORDERS_PER_PROCESS: u64 = 10;
 
 /// Hands out order numbers under a distributed lock, and checks them.
@@ -59,16 +60,16 @@ struct Plan {
     #[arg(long, value_name = "N", default_value = "4000")]
     #[arg(value_parser = |text: &str| count(text, 20, 1_000_000))]
     orders: u64,
-    /// Start a real ZooKeeper (what tests/setup.sh installs) in place of a server in this process
+    /// Start a real ZooKeeper (what tests/setup.sh installs) instead of a server in this process
     #[arg(long, conflicts_with = "server")]
     zookeeper: bool,
     /// Use the ZooKeeper at these addresses, HOST:PORT,HOST:PORT and so on
     #[arg(long, value_name = "HOSTS")]
     server: Option<String>,
-    /// Take no lock, to see what goes wrong then; no process is killed
+    /// Do not take the lock, to see what goes wrong; no process is killed
     #[arg(long)]
     without_lock: bool,
-    /// End no session of a process that is killed: the servers do that after the session timeout
+    /// Do not end the session of the killed process: the servers do that after the session timeout
     #[arg(long)]
     without_reaper: bool,
 }

@@ -1,4 +1,4 @@
-//! The messages of a clerk to the office, each a line on its standard output.
+//! The messages of a clerk to the office. Each is a line on the clerk's standard output.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,21 +9,21 @@ use std::time::Duration;
 pub(crate) enum Message {
     /// The clerk has connected, and waits for the start.
     Ready,
-    /// A thread has acquired the lock, with this fencing token. Has the time that it waited, unless
-    /// it only tried.
+    /// A thread has acquired the lock, with this fencing token. Contains the time that it waited,
+    /// unless it only tried.
     Granted { token: u64, waited: Option<Duration> },
     /// `try_lock` found the lock taken.
     Refused,
-    /// An order is in the ledger. Has the thread's number of entries into the lock at that moment.
+    /// An order is in the ledger. Contains how many times the thread had locked at that moment.
     Ordered { depth: u32 },
     /// A thread holds the lock, and will neither work nor release it.
     Holding { token: u64 },
-    /// A turn has failed.
+    /// An attempt has failed.
     Trouble(String),
 }
 
 impl Message {
-    /// Ignore an error: the end of the office is noticed elsewhere.
+    /// Ignore an error: the end of the office is detected elsewhere.
     pub(crate) fn send(&self) {
         let _ = writeln!(io::stdout(), "{self}");
     }

@@ -18,8 +18,8 @@ use crate::clerk::SESSION_TIMEOUT;
 use crate::message::Message;
 use crate::{Outcome, Plan};
 
-/// The longest silence of all clerks. After this time, something is stuck: session timeouts are
-/// much shorter.
+/// The longest time without any message from a clerk. After this time, something is stuck: session
+/// timeouts are much shorter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the whole example. Returns false if the orders are wrong.
@@ -37,9 +37,10 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     Ok(office.report(plan, &ledger, &servers))
 }
 
-/// Where the lock is. A server of this process or of its own ends when this is dropped.
+/// The servers of the lock. A server in this process, or one started by it, ends when this is
+/// dropped.
 struct Servers {
-    /// Their kind, for people.
+    /// Their kind, for display.
     kind: &'static str,
     connect_string: String,
     /// The timeout that they grant.
@@ -190,7 +191,7 @@ impl Office {
     }
 
     /// Notes the first grant after the kill. It has a higher token; a message with a lower token
-    /// was on its way before the kill.
+    /// was already in transit at the kill.
     fn notice_take_over(&mut self, number: u64, now: Instant, token: u64) {
         if let Killing::Done { at, token: last } = self.killing
             && token > last
@@ -212,8 +213,8 @@ impl Office {
         self.progress.show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
     }
 
-    /// Prints the table, the line of results, and what they were got with. Returns whether they are
-    /// as they should be.
+    /// Prints the table, the line of results, and the settings of the run. Returns whether the
+    /// results are correct.
     fn report(&self, plan: &Plan, ledger: &[books::Entry], servers: &Servers) -> bool {
         println!("{}", Row::HEADING);
         for clerk in &self.clerks {
@@ -292,7 +293,7 @@ impl Clerk {
         Ok(())
     }
 
-    /// Returns whether the clerk failed by itself. A kill from outside is no failure: the other
+    /// Returns whether the clerk failed by itself. A kill from outside is not a failure: the other
     /// clerks have to continue after it.
     fn has_failed(&self) -> bool {
         let code = self.status.and_then(|status| status.code());

@@ -1,14 +1,15 @@
-//! Serves the figures of a program's locks to Prometheus.
+//! Exports the metrics of a program's locks to Prometheus.
 //!
 //! ```text
 //! cargo run -p prometheus
 //! curl http://127.0.0.1:9184/metrics
 //! ```
 //!
-//! Three workers take turns at a lock with the name `invoices`. The program serves the figures over
-//! HTTP. For this it installs a recorder and an observer, and reads the client's counts at each
-//! scrape. The program scrapes itself at the end and checks that the figures match the turns. If
-//! `SERVE` is set to an address, it continues to serve there until it is killed.
+//! Three workers acquire a lock with the name `invoices` alternately. The program serves the
+//! metrics over HTTP. For this it installs a recorder and an observer, and reads the client's
+//! counts at each scrape. At the end, the program scrapes itself and checks that the metrics match
+//! the number of acquisitions. If `SERVE` is set to an address, it continues to serve there until
+//! it is killed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -35,7 +36,7 @@ const TIMES: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60
 const LENGTHS: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
 
 fn main() -> Outcome<()> {
-    // Install the recorder before the client exists: without one, the figures are lost.
+    // Install the recorder before the client exists: without one, the metrics are lost.
     let numbers = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &TIMES)?
         .set_buckets_for_metric(Matcher::Suffix("_length".to_owned()), &LENGTHS)?
@@ -72,7 +73,7 @@ fn main() -> Outcome<()> {
     Ok(client.close()?)
 }
 
-/// Takes turns at a lock. Each worker has its own lock object, like a separate process.
+/// Acquires a lock again and again. Each worker has its own lock object, like a separate process.
 fn work(client: &Client) -> zoolock::Result<()> {
     let options = LockOptions::new().name("invoices");
     let lock = DistributedLock::with_options(client, "/zoolock-examples/prometheus", options)?;

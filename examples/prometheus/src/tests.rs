@@ -1,4 +1,4 @@
-//! The figures of one lock after calls with every outcome, and after every way to lose it.
+//! Tests the metrics of one lock after calls with every outcome, and after every way to lose it.
 
 use zoolock::testing::Server;
 use zoolock::{CancelToken, Error, Wait};

@@ -1,5 +1,5 @@
 //! A small HTTP server: one thread accepts, and a pool of threads answers. Each connection carries
-//! one request. It knows nothing of locks.
+//! one request. This module does not use distributed locks.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -100,12 +100,12 @@ impl Server {
 fn serve(accepted: &Receiver<(Instant, TcpStream)>, answer: &dyn Fn(&Request) -> Answer) {
     for (since, stream) in accepted {
         let is_late = since.elapsed() > LONGEST_QUEUED;
-        // A client that hangs up concerns nobody else.
+        // A client that hangs up affects no other client.
         let _ = read(&stream).and_then(|request| {
             let answer = match request {
                 None => Answer::new("400 Bad Request", "this is no HTTP request\n"),
                 Some(_) if is_late => Answer::unavailable("too many requests\n"),
-                // A panic costs its request, not the thread.
+                // A panic ends its request, but not the thread.
                 Some(request) => catch_unwind(AssertUnwindSafe(|| answer(&request)))
                     .unwrap_or_else(|_| Answer::new("500 Internal Server Error", "a bug\n")),
             };

@@ -64,7 +64,7 @@ impl Items {
         parse(self.client.read(&path).map_err(failed)?.as_ref())
     }
 
-    /// Returns the node of an item's count. Refuses at once what cannot be answered.
+    /// Returns the node of an item's count. Refuses at once a request that cannot be answered.
     fn path(&self, name: &str) -> Result<String, Answer> {
         check(name)?;
         match self.client.state() {

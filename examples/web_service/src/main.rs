@@ -1,5 +1,5 @@
-//! A web service that takes a lock for each request: many keys, names that users choose, outages of
-//! ZooKeeper, readiness, metrics, and an orderly end.
+//! A web service that takes a lock for each request. It shows how to handle many keys, names that
+//! users choose, outages of ZooKeeper, readiness, metrics, and an orderly shutdown.
 //!
 //! ```text
 //! cargo run -p web_service
@@ -8,12 +8,14 @@
 //! curl http://127.0.0.1:8081/metrics
 //! ```
 //!
-//! The [`items`] are served by a pool of threads. `/health` and `/metrics` have a port and threads
-//! of their own, so that neither load nor an outage delays them. `LISTEN` and `ADMIN` set the two
-//! addresses. At SIGTERM the service stops accepting, answers what it has accepted, and closes its
-//! client, which frees its locks at once. It starts without ZooKeeper, and is ready when that is.
+//! A pool of threads serves the [`items`]. `/health` and `/metrics` have a port and threads of
+//! their own, so that neither load nor an outage delays them. `LISTEN` and `ADMIN` set the two
+//! addresses. On SIGTERM the service stops accepting connections, answers the accepted ones, and
+//! closes its client, which frees its locks at once. It can start without ZooKeeper, and is ready
+//! once ZooKeeper can be reached.
 //!
-//! The program also has the [`load`] to try this with. Stop ZooKeeper meanwhile:
+//! The program also contains a load generator ([`load`]) with which you can try this. Stop
+//! ZooKeeper while it runs:
 //!
 //! ```text
 //! cargo run --release -p web_service -- load 30
@@ -107,7 +109,7 @@ fn run() -> Outcome<()> {
         [load, seconds] if load == "load" => return load::run(&listen, &admin, seconds.parse()?),
         _ => return Err("usage: web_service [load SECONDS]".into()),
     }
-    // From here on a signal waits until it is read.
+    // From here on a signal is kept until it is read.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let servers = setting("ZOOKEEPER_CONNECT", "127.0.0.1:2181");
     let client = connect(Client::builder(&servers))?;

@@ -1,4 +1,4 @@
-//! The service on the server of the feature `testing`, asked over HTTP.
+//! Tests the service over HTTP, with the server of the feature `testing`.
 
 use std::thread;
 
@@ -57,7 +57,7 @@ impl Scene {
         request(&self.admin, "GET", "/health").expect("an answer")
     }
 
-    /// Has another client take the lock of an item.
+    /// Makes another client take the lock of an item.
     fn hold(&self, name: &str) -> (Client, zoolock::Guard) {
         let other = self.zookeeper.client().expect("a client");
         let lock = DistributedLock::new(&other, format!("/items/{name}")).expect("a path");
@@ -91,7 +91,7 @@ fn reservations_of_two_services_are_all_counted() {
                 let mut done = vec![0; NAMES.len()];
                 for turn in index..index + 25 {
                     let answer = request(address, "POST", &path(turn)).expect("an answer");
-                    // A busy machine may make a request wait for too long. It is not counted then.
+                    // On a busy machine, a request may wait for too long. It is then not counted.
                     match answer.starts_with("HTTP/1.1 200 ") {
                         true => done[turn % NAMES.len()] += 1,
                         false => assert_status(&answer, 503),
