@@ -2,8 +2,8 @@
 
 use zookeeper::Permissions;
 
-/// The access control list of the nodes that a client creates: those of its locks, and the
-/// directories that it creates for them.
+/// The access control list of the nodes that a client creates: the nodes of its locks, and their
+/// directories.
 ///
 /// Every contender of a lock needs [`Permissions::CONTEND`].
 ///
@@ -19,29 +19,29 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Everybody may do everything. This is the default.
+    /// All clients have all permissions. This is the default.
     #[must_use]
     pub fn open() -> Acl {
         Acl::none().and("world", "anyone", Permissions::ALL)
     }
 
-    /// The creator of a node may do everything with it, and nobody else may do anything. The
-    /// creator is identified by all credentials of
-    /// [`ClientBuilder::auth`](crate::ClientBuilder::auth) and `ClientBuilder::sasl`.
+    /// The creator of a node has all permissions on it, and other clients have none. The creator is
+    /// identified by all credentials of [`ClientBuilder::auth`](crate::ClientBuilder::auth) and
+    /// `ClientBuilder::sasl`.
     #[must_use]
     pub fn creator() -> Acl {
         Acl::none().and("auth", "", Permissions::ALL)
     }
 
-    /// Nobody may do anything: a base for [`and`](Acl::and).
+    /// No client has any permission: a starting point for [`and`](Acl::and).
     #[must_use]
     pub fn none() -> Acl {
         Acl { entries: Vec::new() }
     }
 
-    /// Adds an entry: a scheme of the server such as `digest`, `sasl`, `ip` or `world`, an id of
-    /// that scheme, and its permissions. The id is `user:base64(sha1(user:password))` for `digest`,
-    /// and the user's name for `sasl`.
+    /// Adds an entry: an authentication scheme of the server such as `digest`, `sasl`, `ip` or
+    /// `world`, an id of that scheme, and its permissions. The id is
+    /// `user:base64(sha1(user:password))` for `digest`, and the user's name for `sasl`.
     #[must_use]
     pub fn and(
         mut self,

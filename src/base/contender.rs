@@ -1,4 +1,4 @@
-//! Holders and waiters, as others see them. Plain data.
+//! Holders and waiters, from the view of other clients. This module is plain data.
 
 use std::time::SystemTime;
 
@@ -8,16 +8,16 @@ use std::time::SystemTime;
 pub enum Kind {
     /// Exclusive access.
     Exclusive,
-    /// A read, together with other readers.
+    /// Read access, together with other readers.
     Read,
-    /// A write, alone.
+    /// Write access, alone.
     Write,
     /// A permit of a semaphore.
     Permit,
     /// Leadership, together with the participants of Curator's `LeaderLatch`
     /// ([`Leadership::start_in_latch`](crate::Leadership::start_in_latch)).
     Latch,
-    /// Nothing: this is a node that another program created there for another purpose. It blocks no
+    /// Nothing: another program created this node for another purpose. It does not block any
     /// contender.
     Foreign,
 }
@@ -28,29 +28,30 @@ pub enum Kind {
 pub struct Contender {
     /// The lock's path.
     pub path: String,
-    /// The node's name below that path. Empty for an [`EphemeralLock`](crate::EphemeralLock), whose
-    /// path is the node.
+    /// The node's name below that path. It is empty for an [`EphemeralLock`](crate::EphemeralLock),
+    /// whose path is the node.
     pub node: String,
-    /// The number at the end of the name, if there is one.
+    /// The number at the end of the name, if the name ends in a number.
     pub sequence: Option<i64>,
-    /// What the contender asks for.
+    /// What the contender requests.
     pub kind: Kind,
-    /// Whether the contender holds the lock. If not, it waits.
+    /// Whether the contender holds the lock. Otherwise, it waits.
     pub holds: bool,
-    /// The identity in the node's data. `None` if the data are something else, or a revocation
-    /// request that the contender has not received yet.
+    /// The identity in the node's data. It is `None` if the data are not text, or if they are a
+    /// revocation request that the contender has not received yet.
     pub identity: Option<String>,
     /// The limit of the semaphore object that took this permit. `None` for everything else, and for
     /// other libraries' permits.
     pub limit: Option<u32>,
-    /// Whether the contender was [asked](crate::Client::revoke) to release the lock.
+    /// Whether a client has [requested](crate::Client::revoke) that the contender release the lock.
     pub asked: bool,
-    /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0
-    /// for a node that is not ephemeral.
+    /// The id of the contender's session, which ZooKeeper's logs and four-letter words print in
+    /// hexadecimal. It is 0 if the node is not ephemeral.
     pub session: i64,
     /// When the node was created, by the server's clock.
     pub since: SystemTime,
-    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its hold, present or future.
+    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its current hold, or of the hold
+    /// that it will get.
     pub token: u64,
 }
 

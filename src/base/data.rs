@@ -1,13 +1,13 @@
-//! The data of a node: the identity of the client that created it. They are for people, and carry
-//! revocation requests. No lock depends on them, except the single-node lock: the name of its node
-//! does not say who created it.
+//! The data of a node: the identity of the client that created it. The data inform operators, and
+//! carry revocation requests. Only the single-node lock depends on them, because the name of its
+//! node does not identify its creator.
 
 use uuid::Uuid;
 
-/// The data that ask the holder of a node to release it. The same as Curator's.
+/// The data that request the release of a node from its holder. Curator uses the same data.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Precedes the holder's identity in its answer to a request, so that it stays readable.
+/// Precedes the holder's identity in its answer to a request, so that the identity stays readable.
 const REVOKED: &str = "__REVOKE__ ";
 
 /// Returns the data of a new single node.
@@ -27,15 +27,16 @@ pub(crate) fn answer(identity: &str) -> Vec<u8> {
     [REVOKED, identity].concat().into_bytes()
 }
 
-/// What the data of a node say.
+/// The meaning of a node's data.
 pub(crate) struct Said {
-    /// The holder was asked to release it.
+    /// A client requested the release from the holder.
     pub(crate) asked: bool,
-    /// The identity, if there is one. It may be any other text.
+    /// The identity, if the data are text. It may be any other text.
     pub(crate) identity: Option<String>,
 }
 
-/// Reads the data of a node. Only a later `version` of the data can be an [`answer`].
+/// Parses the data of a node. The data can be an [`answer`] only if their `version` is not the
+/// first.
 pub(crate) fn said(data: &[u8], version: i32) -> Said {
     if is_request(data) {
         return Said { asked: true, identity: None };
@@ -46,7 +47,7 @@ pub(crate) fn said(data: &[u8], version: i32) -> Said {
     Said { asked: answer.is_some(), identity }
 }
 
-/// Returns whether these data are only a request.
+/// Returns whether these data are a request, and not an answer to one.
 pub(crate) fn is_request(data: &[u8]) -> bool {
     data == REVOKE
 }

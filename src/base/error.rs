@@ -1,4 +1,4 @@
-//! The one error type of the crate, and the reasons of a loss.
+//! The only error type of the crate, and the reasons why a hold is lost.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,51 +14,53 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed.
 ///
-/// Finding a lock taken is *not* an error: `try_lock` and its relatives return `Ok(false)` or
-/// `Ok(None)`. If they cannot find out, because there is no live connection, they return the error
+/// A lock that is taken is *not* an error: `try_lock` and its variants return `Ok(false)` or
+/// `Ok(None)`. If they cannot find out, because there is no live connection, they return
 /// [`Error::Disconnected`].
 ///
 /// | error | what to do |
 /// |---|---|
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
-/// | [`MaybeDone`](Error::MaybeDone) | read whether the write was carried out |
+/// | [`MaybeDone`](Error::MaybeDone) | read the node to find out whether the write was carried out |
 /// | [`CloseTimeout`](Error::CloseTimeout) | nothing; the servers end the session themselves |
-/// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
-/// | [`Connect`](Error::Connect) | check the address, and try later; its [`failure`](crate::ConnectFailure) tells what failed |
+/// | [`Lost`](Error::Lost) | stop the work that the lock protects, then lock again if needed |
+/// | [`Connect`](Error::Connect) | check the address, and try again later; its [`failure`](crate::ConnectFailure) is the step that failed |
 /// | [`AuthFailed`](Error::AuthFailed) | check the credentials |
-/// | [`SpawnThread`](Error::SpawnThread) | raise the process's limits of threads and memory |
+/// | [`SpawnThread`](Error::SpawnThread) | raise the limits on threads and memory of the process |
 /// | [`PermissionDenied`](Error::PermissionDenied) | check credentials and ACLs |
 /// | [`LimitExceeded`](Error::LimitExceeded) | hold fewer locks, or use more clients; after an outage, try again later |
-/// | [`Multiple`](Error::Multiple) | look at each failure |
+/// | [`Multiple`](Error::Multiple) | handle each failure |
 /// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | nothing unusual: the program itself cancelled the call, or closed the client |
 /// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
-/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text says what is wrong |
-/// | [`ZooKeeper`](Error::ZooKeeper) | see its cause, and the server's log |
+/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text contains the reason |
+/// | [`ZooKeeper`](Error::ZooKeeper) | check its cause, and the server's log |
 ///
-/// [`kind`](Error::kind) groups them by what a service answers. [`is_retryable`](Error::is_retryable)
-/// and [`is_maybe_done`](Error::is_maybe_done) are about the call that failed.
+/// [`kind`](Error::kind) groups the errors by the answer that a service gives to its own client.
+/// [`is_retryable`](Error::is_retryable) returns whether the call can be repeated, and
+/// [`is_maybe_done`](Error::is_maybe_done) whether its outcome is unknown.
 ///
-/// The texts are in lower case, without a full stop. Each names the object and what is wrong with
-/// it, including the cause. Therefore [`source`](StdError::source) returns nothing.
+/// The texts are in lower case, without a full stop. Each text names the object, what is wrong with
+/// it, and the cause. Because the text already includes the cause, [`source`](StdError::source)
+/// returns `None`.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// A lock cannot live at this path. ZooKeeper's rules apply to any path: it is absolute, and
-    /// has no empty part, no part `.` or `..`, no control or private characters, and no characters
-    /// above U+FFEF. This crate adds four rules. The path is not the root, and not in `/zookeeper`.
-    /// It has at most 255 bytes in a part, and 4096 in all without the chroot. No part has the name
-    /// [of a contender](crate::guide::names#paths). Calls that lock also return this if an existing
-    /// node is in the way.
+    /// A lock cannot be at this path. ZooKeeper's rules apply to any path: it is absolute, and does
+    /// not contain empty parts, the parts `.` and `..`, control or private characters, or
+    /// characters above U+FFEF. This crate adds four rules. The path is neither the root nor below
+    /// `/zookeeper`. Each part has at most 255 bytes, and the whole path, without the chroot, at
+    /// most 4096. A part must not have the name [of a contender](crate::guide::names#paths). Calls
+    /// that lock also return this error if an existing node is in the way.
     #[non_exhaustive]
     InvalidPath {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
-        /// The rule that it breaks, and where.
+        /// The rule that it breaks, and the position.
         reason: String,
     },
-    /// Another argument, or a setting, cannot be used.
+    /// An argument other than a path, or a setting, cannot be used.
     #[non_exhaustive]
     InvalidArgument {
         /// The argument or setting.
@@ -73,7 +75,7 @@ pub enum Error {
         hosts: String,
         /// The answer of each server that was tried.
         cause: String,
-        /// What failed, for programs.
+        /// The step that failed, as an enum for programs.
         failure: ConnectFailure,
     },
     /// A server refused the credentials when the client was created.
@@ -84,40 +86,41 @@ pub enum Error {
         /// The answer of each server that was tried.
         cause: String,
     },
-    /// The operating system refused a thread to a new [`Client`](crate::Client) or
+    /// The operating system refused to start a thread for a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
     #[non_exhaustive]
     SpawnThread {
         /// The message of the operating system.
         cause: String,
     },
-    /// `Client::close` was not confirmed in time.
+    /// The servers did not confirm `Client::close` in time.
     #[non_exhaustive]
     CloseTimeout {
-        /// The limit of the wait, from the call or from the end of the connection before it.
+        /// The limit of the wait. It counts from the call, or from the end of the connection if
+        /// that was earlier.
         after: Duration,
     },
-    /// There is no live connection, it broke before the answer came, or the call's time was over
-    /// before, and no other contender was seen ahead. Therefore the client does not know whether
-    /// the lock is free. It reconnects by itself: call again. The call has changed nothing, and
-    /// holds nothing.
+    /// The client cannot find out whether the lock is free. Either there is no live connection, or
+    /// it broke before the answer arrived, or the call timed out before the answer without having
+    /// found another contender ahead. The client reconnects by itself: call again. The call has
+    /// changed nothing, and holds nothing.
     #[non_exhaustive]
     Disconnected {
         /// The lock's path.
         path: String,
     },
-    /// The answer to a write was lost: the servers may have carried it out, or may yet do so.
-    /// Returned by [`Transaction::commit`](crate::Transaction::commit),
-    /// [`Client::revoke`](crate::Client::revoke),
-    /// [`Client::break_lock`](crate::Client::break_lock) and
-    /// [`Registration::end_session`](crate::Registration::end_session). A release without an answer is not an
-    /// error, because the client repeats the deletion until the node is gone.
+    /// The answer to a write was lost. The servers may have carried out the write, or may still do
+    /// so. Returned by [`Transaction::commit`](crate::Transaction::commit),
+    /// [`Client::revoke`](crate::Client::revoke), [`Client::break_lock`](crate::Client::break_lock)
+    /// and [`Registration::end_session`](crate::Registration::end_session). If a release gets no
+    /// answer, that is not an error, because the client repeats the deletion until the node is
+    /// gone.
     #[non_exhaustive]
     MaybeDone {
         /// The lock's path.
         path: String,
     },
-    /// The hold ended without a release. Another client may hold the lock by now.
+    /// The hold ended before it was released. Another client may already hold the lock.
     #[non_exhaustive]
     Lost {
         /// The lock's path.
@@ -126,30 +129,31 @@ pub enum Error {
         reason: LossReason,
     },
     /// The lock is held, but a node is not in the state that the
-    /// [`Transaction`](crate::Transaction) requires. No write of the transaction was carried out.
+    /// [`Transaction`](crate::Transaction) requires. The servers carried out none of its writes.
     #[non_exhaustive]
     Conflict {
         /// The path of the node.
         path: String,
-        /// How the node differs.
+        /// How the node differs from the required state.
         reason: ConflictReason,
     },
-    /// `unlock()` of a lock that is not locked, or `release()` of a hold that is over.
+    /// The call was `unlock()` on a lock that is not locked, or `release()` on a hold that has
+    /// already ended.
     #[non_exhaustive]
     NotHeld {
         /// The lock's path.
         path: String,
     },
-    /// `unlock()` of a lock that another thread of this process owns.
+    /// The call was `unlock()` on a lock that another thread of this process owns.
     #[non_exhaustive]
     NotOwner {
         /// The lock's path.
         path: String,
-        /// The thread that owns it.
+        /// The thread that owns the lock.
         owner: ThreadId,
     },
     /// The calling thread already holds this lock, through another object of the same client or as
-    /// a reader. The call would wait for that hold, or behind a writer that waits for it.
+    /// a reader. The call would wait for that hold, or queue behind a writer that waits for it.
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock's path.
@@ -163,12 +167,11 @@ pub enum Error {
     },
     /// The client has been closed.
     Closed,
-    /// The server refused the request for lack of permission: the ACL does not allow it with these
-    /// credentials.
+    /// The server refused the request, because the ACL does not allow it with these credentials.
     #[non_exhaustive]
     PermissionDenied {
-        /// The lock's path. For a node that cannot be deleted, or that the program reads or writes,
-        /// the path of this node.
+        /// The lock's path. If the request concerned a node that cannot be deleted, or that the
+        /// program reads or writes, this is the path of that node.
         path: String,
     },
     /// A limit of this library was reached.
@@ -179,16 +182,16 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
-    /// Some of several locks could not be released. The call tried all of them: locks without a
-    /// failure here are released.
+    /// Some of several locks could not be released. The call tried to release all of them, and
+    /// released those without a failure in this list.
     #[non_exhaustive]
     Multiple {
-        /// The failures, in the order in which they happened. After a call that could not take all
-        /// of its locks, the first is the cause, if that was a failure. The others are from giving
-        /// back the locks that it had taken.
+        /// The failures, in the order in which they happened. If an error prevented a call from
+        /// acquiring all of its locks, that error is first. The others happened while the call gave
+        /// back the locks that it had already acquired.
         failures: Vec<Error>,
     },
-    /// The server answered with an error that has no other variant here.
+    /// The server answered with an error that none of the other variants covers.
     #[non_exhaustive]
     ZooKeeper {
         /// The lock's path.
@@ -198,11 +201,10 @@ pub enum Error {
     },
 }
 
-/// What kind of failure an [`Error`] is, by what a service does about it.
+/// The kind of failure that an [`Error`] is, grouped by how a service responds to it.
 ///
-/// The answers are suggestions for the status codes of HTTP. Where
-/// [`is_maybe_done`](Error::is_maybe_done) is true, answer 504 instead: the client has to read
-/// before it tries again.
+/// The numbers are suggested HTTP status codes. If [`is_maybe_done`](Error::is_maybe_done) is true,
+/// answer 504 instead: the client of the service has to read before it tries again.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -211,16 +213,16 @@ pub enum ErrorKind {
     /// A limit of this library was reached, or a server throttles its clients. Answer 503 or 429,
     /// and try again later.
     Busy,
-    /// The lock was lost. Answer 503. The writes of a [`Transaction`](crate::Transaction) were not
-    /// carried out.
+    /// The lock was lost. Answer 503. The servers did not carry out the writes of a
+    /// [`Transaction`](crate::Transaction).
     Lost,
     /// The program itself cancelled the call, or closed the client. Answer 503.
     Cancelled,
-    /// A node is not as the call requires. Answer 409.
+    /// A node is not in the state that the call requires. Answer 409.
     Conflict,
     /// The servers refused the credentials, or an ACL does not allow the call. Answer 500.
     Denied,
-    /// The program or a setting is wrong. Answer 500, or 400 for a path that a user has chosen.
+    /// The program or a setting is wrong. Answer 500, or 400 if a user chose the invalid path.
     Misuse,
     /// Any other failure. Answer 500.
     Other,
@@ -230,20 +232,20 @@ pub enum ErrorKind {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// The certified lease ran out before the client heard from the servers again. They may have
-    /// expired the session and let the next contender in. Or the servers reported that the session
-    /// has ended, which an operator can bring about early.
+    /// The certified lease ran out before the client received another answer from the servers. They
+    /// may have expired the session and granted the lock to the next contender. The other cause is
+    /// that the servers reported the end of the session, which an operator can end early.
     LeaseExpired,
-    /// Another client deleted the node that stands for the hold.
+    /// Another client deleted the node that represents the hold.
     NodeDeleted,
     /// The client was closed while the lock was held.
     ClientClosed,
-    /// It was held for longer than
+    /// The lock was held for longer than
     /// [`LockOptions::hold_at_most`](crate::LockOptions::hold_at_most) allows.
     HeldTooLong,
 }
 
-/// How a node differs from what a [`Transaction`](crate::Transaction) requires.
+/// How a node differs from the state that a [`Transaction`](crate::Transaction) requires.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConflictReason {
@@ -260,13 +262,13 @@ pub enum ConflictReason {
 }
 
 impl Error {
-    /// Creates [`Error::NotHeld`], for a [`Lock`](crate::Lock) of your own.
+    /// Creates [`Error::NotHeld`], for your own implementation of [`Lock`](crate::Lock).
     #[must_use]
     pub fn not_held(path: impl AsRef<str>) -> Error {
         Error::NotHeld { path: path.as_ref().to_owned() }
     }
 
-    /// Creates [`Error::Disconnected`], for a [`Lock`](crate::Lock) of your own.
+    /// Creates [`Error::Disconnected`], for your own implementation of [`Lock`](crate::Lock).
     #[must_use]
     pub fn disconnected(path: impl AsRef<str>) -> Error {
         Error::Disconnected { path: path.as_ref().to_owned() }
@@ -276,7 +278,7 @@ impl Error {
         Error::InvalidArgument { what, reason: reason.into() }
     }
 
-    /// Returns the reason of the loss that this error reports.
+    /// Returns why the hold was lost, if this error reports a loss.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self {
             Error::Lost { reason, .. } => Some(*reason),
@@ -284,7 +286,7 @@ impl Error {
         }
     }
 
-    /// Returns what kind of failure this is. For [`Error::Multiple`], returns the kind of the first
+    /// Returns the kind of this failure. For [`Error::Multiple`], returns the kind of the first
     /// failure, which is the cause.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -312,17 +314,18 @@ impl Error {
         }
     }
 
-    /// Returns whether the same call may succeed later, and has done nothing so far. True for
-    /// [`ErrorKind::Unavailable`] and [`ErrorKind::Busy`], unless
+    /// Returns whether the call has had no effect so far and may succeed if it is repeated. True
+    /// for [`ErrorKind::Unavailable`] and [`ErrorKind::Busy`], unless
     /// [`is_maybe_done`](Error::is_maybe_done) is true.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Busy) && !self.is_maybe_done()
     }
 
-    /// Returns whether the outcome is unknown: the call may have been carried out, or may yet be.
-    /// True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. False is certain: no write of a
-    /// [`Transaction`](crate::Transaction) was carried out, nor will be.
+    /// Returns whether the outcome is unknown: the servers may have carried out the call, or may
+    /// still do so. True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. If this is false, it
+    /// is certain that no write of a [`Transaction`](crate::Transaction) was or will be carried
+    /// out.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
         self.any(|error| matches!(error, Error::MaybeDone { .. } | Error::CloseTimeout { .. }))
@@ -372,8 +375,8 @@ impl fmt::Display for ConflictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ConflictReason::BadVersion => "the node has another version",
-            ConflictReason::NoNode => "there is no such node",
-            ConflictReason::NodeExists => "the node exists already",
+            ConflictReason::NoNode => "the node does not exist",
+            ConflictReason::NodeExists => "the node already exists",
             ConflictReason::NoParent => "the node above it does not exist",
             ConflictReason::NotEmpty => "the node has children",
         })
@@ -390,17 +393,17 @@ impl fmt::Display for Error {
             }
             Error::SpawnThread { cause } => write!(f, "failed to start a thread: {cause}"),
             Error::CloseTimeout { after } => {
-                write!(f, "no server has confirmed the end of the session within {after:?}")
+                write!(f, "no server confirmed the end of the session within {after:?}")
             }
             Error::Disconnected { path } => {
                 write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")
             }
             Error::MaybeDone { path } => {
-                write!(f, "no answer for {path:?}: it may or may not have been carried out")
+                write!(f, "no answer for {path:?}: the write may or may not have been carried out")
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
             Error::Conflict { path, reason } => {
-                write!(f, "nothing was written: at {path:?}, {reason}")
+                write!(f, "nothing was written: conflict at {path:?}: {reason}")
             }
             Error::NotHeld { path } => write!(f, "lock {path:?} is not held"),
             Error::NotOwner { path, owner } => {
@@ -413,7 +416,9 @@ impl fmt::Display for Error {
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
             Error::PermissionDenied { path } => write!(f, "permission denied at {path:?}"),
-            Error::LimitExceeded { what, max } => write!(f, "too much: {what} is limited to {max}"),
+            Error::LimitExceeded { what, max } => {
+                write!(f, "limit exceeded: {what} is limited to {max}")
+            }
             Error::Multiple { failures } => {
                 f.write_str("failed on some of several locks")?;
                 for (index, failure) in failures.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The kinds of locks: what their nodes request, and who owns their holds. Pure.
+//! The kinds of locks: what their nodes request, and who owns their holds. This module is pure.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Returns the name as a label: one word in lower case.
+    /// Returns the name as a label: a single word in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl LockKind {
     }
 
     /// Returns what the nodes request. The node of an [`Ephemeral`](LockKind::Ephemeral) lock
-    /// requests exclusive access, but stands in no queue.
+    /// requests exclusive access, but does not queue.
     pub(crate) fn mode(self) -> Mode {
         match self {
             LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Mode::Exclusive,
@@ -56,7 +56,7 @@ impl LockKind {
         self == LockKind::Ephemeral
     }
 
-    /// Returns whether a hold belongs to the thread that took it. Otherwise it belongs to the
+    /// Returns whether a hold belongs to the thread that acquired it. Otherwise it belongs to the
     /// object, and any thread may unlock it.
     pub(crate) fn is_of_a_thread(self) -> bool {
         matches!(self, LockKind::Reentrant | LockKind::Read | LockKind::Write)

@@ -1,5 +1,5 @@
-//! What everything else rests on: the words of locks and of ZooKeeper, plain data, and what waits and
-//! wakes. Pure, but for [`sys`].
+//! The basis of all other modules: the vocabulary of locks and of ZooKeeper, plain data, and the
+//! means to wait and to wake. Everything except [`sys`] is pure.
 
 pub(crate) mod acl;
 pub(crate) mod contender;

@@ -1,5 +1,6 @@
 //! The names in a lock's directory: which of them contend, in what order, and whether a node is
-//! granted or behind which other. Pure: it sends nothing and waits for nothing.
+//! granted or which node it has to wait for. This module is pure: it neither sends requests nor
+//! waits.
 
 use std::cmp::Reverse;
 use std::{iter, mem};
@@ -11,9 +12,9 @@ use zookeeper::Names;
 use crate::base::stay::{Ahead, Next};
 use crate::base::sys::new_uuid;
 
-/// Names that contend end in one of these and a sequence. The first four are those of this library
-/// and Curator (`lock-` is also go-zookeeper's and .NET's). The others are kazoo's, which count so
-/// that a mixed directory still has one order.
+/// A name that contends ends in one of these markers and a sequence number. This library and
+/// Curator use the first four; go-zookeeper and the .NET client use `lock-`. kazoo uses the others,
+/// which count as well, so that a directory of different clients has a single order.
 const MARKERS: [(&str, Mode); 6] = [
     ("lock-", Mode::Exclusive),
     ("__READ__", Mode::Read),
@@ -33,18 +34,19 @@ const GROUP_LEN: usize = 12;
 /// What a contender requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The only mode of a plain lock. To a read-write lock on the same path it is a write.
+    /// The only mode of a plain lock. A read-write lock at the same path treats it as a write.
     Exclusive,
     Read,
     Write,
     /// One of the permits of a semaphore. Permits are counted and have no order.
     Permit,
-    /// Leadership among the participants of Curator's `LeaderLatch`, who see no others.
+    /// Leadership among the participants of Curator's `LeaderLatch`, which ignore all other
+    /// contenders.
     Latch,
 }
 
 impl Mode {
-    /// Returns what precedes the sequence in a name of this library.
+    /// Returns the text that precedes the sequence in a name of this library.
     pub(crate) fn marker(self) -> &'static str {
         match self {
             Mode::Exclusive => "lock-",
@@ -60,7 +62,7 @@ impl Mode {
         !self.is_apart_from(other) && (self != Mode::Read || other != Mode::Read)
     }
 
-    /// Returns whether the two do not see each other, so that both would be granted.
+    /// Returns whether the two ignore each other. In that case, both would be granted.
     pub(crate) fn is_apart_from(self, other: Mode) -> bool {
         (self == Mode::Latch) != (other == Mode::Latch)
     }
@@ -80,30 +82,33 @@ pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
     names.iter().map(|name| Child { name, czxid: None }).collect()
 }
 
-/// Where nodes stand in their queue.
+/// The position of nodes in their queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// No lower node blocks them.
+    /// They are granted: no lower node blocks them.
     Granted,
     Behind(Ahead<String>),
-    /// Too many permits were created before these or with them. Any change of the list may help.
+    /// Too many permits were created before these or with them. Any change of the list may end
+    /// this.
     Full,
-    /// A node does not exist, or has no sequence, so that it can never be granted.
+    /// A node does not exist, or its name has no sequence. It can never be granted.
     Gone,
-    /// This node is of contenders who would be granted, too: those of a latch beside others.
+    /// This node belongs to contenders that ignore ours, and would be granted as well: one of the
+    /// two uses a latch, and the other does not.
     Apart(String),
-    /// The order depends on when these nodes were created. Ask the server for their czxids, leave
-    /// out nodes that have vanished, and decide again.
+    /// The order depends on when these nodes were created. Request their czxids from the server,
+    /// leave out nodes that no longer exist, and decide again.
     NeedsCzxid(Vec<String>),
 }
 
-/// Returns the meaning of the end of `nearest`.
+/// Returns what follows when `nearest` ends.
 fn next(mode: Mode, nearest: &str, second: Option<String>) -> Next<String> {
     let ahead = mode_of(nearest);
-    // The only node that is ever created with a lower number is the read that a holder takes under
-    // its own write. Only readers need not wait for that read.
+    // Only one kind of node is ever created with a lower number: the read that a holder takes under
+    // its own write. All contenders except readers have to wait for that read.
     let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
-    // Many reads may wait for one write. Telling all of them what precedes it would wake a herd.
+    // Many reads may wait for one write. If all of them were notified of the nodes before that
+    // write, each event would wake many clients at once.
     Next::of(may_downgrade, second, |second| {
         let modes = ahead.zip(mode_of(second));
         mode != Mode::Read && modes.is_some_and(|(one, other)| one.waits_for(other))
@@ -114,14 +119,15 @@ fn behind(nearest: String, next: Next<String>) -> Standing {
     Standing::Behind(Ahead { nearest, next })
 }
 
-/// Returns where the node `own` stands among the children. Every other child is a rival, including
-/// those of the same client.
+/// Returns the standing of the node `own` among the children. Every other child is a rival,
+/// including children of the same client.
 ///
-/// Normal sequences come first, by number. After them, numbers [tell nothing](is_normal): those
-/// nodes are ordered by czxid, which only they have to know. Whole names are never compared for
-/// order, because uuids are random.
+/// Nodes with normal sequences come first, ordered by number. After them come the nodes whose
+/// numbers [do not determine an order](is_normal). They are ordered by czxid, and only they need
+/// their czxids. Whole names are never compared for order, because uuids are random.
 ///
-/// Of any two exclusive contenders, one waits for the other, whatever else is in the directory.
+/// Of any two exclusive contenders, one waits for the other, regardless of other nodes in the
+/// directory.
 pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
     let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
@@ -135,8 +141,8 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
         let rival = other.filter(|&(rival, _)| mode.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
-            // Among equals, any would do. This always picks the same one, so that a caller that
-            // lists again watches the same node again.
+            // If several nodes have the same position, any of them would do. This always picks the
+            // same one, so that a caller that lists again watches the same node again.
             Some(lower) if lower < place => {
                 let one = Some((lower, Reverse(child.name)));
                 match one > nearest {
@@ -172,21 +178,21 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     }
 }
 
-/// Returns how many contenders are ahead of our node, whatever they ask for. Only the numbers count:
-/// of two abnormal ones, neither is ahead of the other.
+/// Returns how many contenders are ahead of our node, whatever they request. Only the numbers
+/// count: if two numbers are not normal, neither node is ahead of the other.
 pub(crate) fn count_ahead(names: &Names, own: &str) -> usize {
     let place = sequence(own).map(place_of);
     names.iter().filter_map(sequence).filter(|&rival| Some(place_of(rival)) < place).count()
 }
 
-/// Returns the number, if it alone tells the position. All other nodes share one position after
-/// these.
+/// Returns the number, if it alone determines the position. All other nodes share one position
+/// after these.
 fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
 
-/// Returns whether a newcomer of this mode would be granted at once. Any blocking name prevents
-/// that, whatever its sequence, because the server would give the newcomer a higher one.
+/// Returns whether a new contender of this mode would be granted at once. Any blocking name
+/// prevents that, whatever its sequence, because the server would give the new node a higher one.
 pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
     !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
 }
@@ -204,9 +210,10 @@ pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
     format!("{PREFIX}{id}-{}", mode.marker())
 }
 
-/// Returns an id for permits, of version 8, which distinguishes them from other libraries' permits.
-/// It begins with the limit. The id of permits that are requested during a node's turn ends like that
-/// node's id. The name has to tell both, because anybody may overwrite the data.
+/// Returns an id for permits. Its version is 8, which distinguishes it from other libraries'
+/// permits. It begins with the limit. A call that waits for permits first takes the turn, which is
+/// a lock; the ids of its permits end like the id of the turn's node. The name has to contain both,
+/// because any client may overwrite the data.
 pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
     let mut bytes = new_uuid().into_bytes();
     bytes[..4].copy_from_slice(&limit.to_be_bytes());
@@ -217,27 +224,28 @@ pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
     id
 }
 
-/// Returns the limit under which a permit was requested, or `None` if it is another library's.
+/// Returns the limit under which a permit was requested, or `None` if another library requested it.
 pub(crate) fn limit_of(permit: &str) -> Option<u32> {
     let id = Uuid::try_parse(id_of(permit)?).ok()?;
     (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
 }
 
-/// Returns the permits among the nodes of a semaphore. A lock below them, for example, is none.
+/// Returns the permits among the nodes of a semaphore. Other nodes, for example a lock at the same
+/// path, are left out.
 pub(crate) fn permits<'a>(all: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
     all.filter(|name| is_permit(name))
 }
 
-/// Returns whether the permits of one call are granted: no more permits than the limit were created
-/// before the last of them, and with it. All names include its own.
+/// Returns whether the permits of one call are granted: the permits up to and including the last
+/// one of the call are not more than the limit. `all` includes the call's own permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
-    // Nodes whose numbers tell nothing count as created before.
+    // Nodes whose numbers do not determine an order count as created before.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
     permits(all).filter(|name| normal_number(name) <= last).count() <= limit as usize
 }
 
-/// Returns whether the permit was requested during the turn of this node, or `None` if it is
-/// another library's.
+/// Returns whether the permit was requested by the call that has this node as its turn. Returns
+/// `None` if another library requested it.
 pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {
     limit_of(permit).map(|_| last_group(permit) == last_group(turn))
 }
@@ -246,39 +254,40 @@ fn last_group(name: &str) -> Option<&str> {
     id_of(name).and_then(|id| id.get(ID_LEN - GROUP_LEN..))
 }
 
-/// Returns the id and name of a read that its thread takes under its own write. The read has the
-/// same sequence, so that no queued writer comes between. Its id contains the write's token, which
-/// is also the read's. Only for a sequence that alone tells the position.
+/// Returns the id and name of a read that a thread acquires under its own write. The read has the
+/// same sequence as the write, so that a queued writer cannot come between them. Its id contains
+/// the write's token, which is also the token of the read. Use it only if the sequence alone
+/// determines the position.
 pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
     let sequence = sequence(write).unwrap_or(i32::MAX);
     let mut bytes = new_uuid().into_bytes();
-    // The last 62 bits of a version 8 uuid are free. Transaction ids will have fewer bits for
-    // longer than any ensemble lives.
+    // The last 62 bits of a version 8 uuid are free. Transaction ids need fewer bits during the
+    // lifetime of any ensemble.
     bytes[8..].copy_from_slice(&token.to_be_bytes());
     let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
     let name = format!("{}{sequence:010}", new_name_prefix(&id, Mode::Read));
     (id, name)
 }
 
-/// Returns the token of a read under a write, if this is the name of one.
+/// Returns the token of a read under a write, if this is the name of such a read.
 pub(crate) fn token_under(name: &str) -> Option<u64> {
     let id = Uuid::try_parse(id_of(name)?).ok()?;
     let custom = mode_of(name) == Some(Mode::Read) && id.get_version_num() == 8;
     custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
 }
 
-/// Returns whether this is the name of the create that carried `id`.
+/// Returns whether this name contains `id`, the id of a create request.
 pub(crate) fn carries(name: &str, id: &str) -> bool {
     id_of(name) == Some(id)
 }
 
-/// Returns the id that the create of this name carried, if the name is Curator's or this library's.
+/// Returns the id in this name, if Curator or this library created it.
 pub(crate) fn id_of(name: &str) -> Option<&str> {
     let (id, rest) = name.strip_prefix(PREFIX)?.split_at_checked(ID_LEN)?;
     rest.starts_with('-').then_some(id)
 }
 
-// ---- names of anybody
+// ---- names of any client
 
 /// Returns the sequence of a name that contends.
 pub(crate) fn sequence(name: &str) -> Option<i32> {
@@ -290,13 +299,13 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
     contender(name).map(|(mode, _)| mode)
 }
 
-/// Returns whether this is the name of a semaphore's permit.
+/// Returns whether this is the name of a permit of a semaphore.
 pub(crate) fn is_permit(name: &str) -> bool {
     let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
     heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
 }
 
-/// Returns the number that a server appended to any name.
+/// Returns the number that a server appended to a name, whether it contends or not.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let number = |length| {
         let (head, number) = split(name, length)?;
@@ -306,19 +315,20 @@ pub(crate) fn number(name: &str) -> Option<i32> {
     sequence(name).or_else(|| [11, 10].into_iter().find_map(number))
 }
 
-/// Returns whether the number alone tells the position: the server assigns each of these once, in
-/// rising order. After them it assigns 2147483647 forever, and negative ones to concurrent creates.
+/// Returns whether the number alone determines the position. The server assigns each of these
+/// numbers once, in rising order. After them it assigns 2147483647 forever, and negative numbers to
+/// concurrent creates.
 pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)
 }
 
-/// Returns the [`number`] of a node, if it alone tells the position.
+/// Returns the [`number`] of a node, if it alone determines the position.
 pub(crate) fn normal_number(name: &str) -> Option<i32> {
     number(name).filter(|&number| is_normal(number))
 }
 
 /// Returns the mode and sequence of a name that contends. Any text may precede the marker. All
-/// other names belong to other programs, and neither block nor fail.
+/// other names belong to other programs. They neither block a contender nor cause an error.
 fn contender(name: &str) -> Option<(Mode, i32)> {
     // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
     [10, 11].into_iter().find_map(|length| {
@@ -328,9 +338,9 @@ fn contender(name: &str) -> Option<(Mode, i32)> {
     })
 }
 
-/// Splits off what a server appends, `%010d` of a signed 32-bit number. Ten digits above
-/// 2147483647, or a minus zero, come from no server. As junk they would stay forever, so they must
-/// not block.
+/// Splits off the number that a server appends: a signed 32-bit number, printed as `%010d`. A
+/// server never appends ten digits above 2147483647, or minus zero. Nodes with such names would
+/// stay forever; therefore, they must not block.
 fn split(name: &str, length: usize) -> Option<(&str, i32)> {
     let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
     let (sign, digits) = tail.strip_prefix('-').map_or((1, tail), |digits| (-1, digits));

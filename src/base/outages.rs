@@ -1,12 +1,12 @@
-//! The outages of a client's connection, for calls that wait for one for a limited time. It sends no
-//! requests.
+//! The outages of a client's connection, for calls that limit how long they wait for a connection.
+//! This module does not send requests.
 
 use std::time::{Duration, Instant};
 
 use crate::base::signal::{Broadcast, Ended};
 use crate::base::sys::{self, Mutex};
 
-/// Whether a client has a connection, as far as its events have reported.
+/// Whether a client has a connection, according to the events that it has received.
 #[derive(Debug)]
 pub(crate) struct Outages {
     /// When the current outage began.
@@ -34,8 +34,8 @@ impl Outages {
         self.begun.listen()
     }
 
-    /// Returns when the current outage is too long for a call that began at this instant. A limit too
-    /// large for the clock is none.
+    /// Returns the instant at which the current outage becomes too long for a call that began at
+    /// `begun`. Returns `None` if the limit is too large for the clock.
     pub(crate) fn too_long_at(&self, begun: Instant, limit: Duration) -> Option<Instant> {
         let since = *self.since.lock();
         since?.max(begun).checked_add(limit)

@@ -1,6 +1,6 @@
-//! Lock paths. They are checked once, when a lock object is created. So no later request can fail
-//! because of its path, and no node above a lock is taken for a contender of another lock. This
-//! module does not know sessions.
+//! Lock paths. They are checked once, when a lock object is created. Therefore, later requests
+//! cannot fail because of the path, and a node above a lock is not mistaken for a contender of
+//! another lock. This module does not use sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,24 +10,25 @@ use zookeeper::check_path;
 use crate::base::error::{Error, Result};
 use crate::base::names;
 
-/// The longest part of a lock path, in bytes. ZooKeeper has no such limit. It is that of file
-/// systems, so that backups and shells can use the path. Children that a lock appends are separate
-/// parts, and do not count.
+/// The maximum length of one part of a lock path, in bytes. ZooKeeper does not have such a limit.
+/// This is the limit of file systems, so that backups and shells can use the path. Children that a
+/// lock appends are separate parts, and do not count.
 const MAX_PART: usize = 255;
 
-/// The longest lock path, in bytes. ZooKeeper limits only requests.
+/// The maximum length of a lock path, in bytes. ZooKeeper limits only the size of requests.
 const MAX_PATH: usize = 4096;
 
-/// The absolute path of a lock: legal for ZooKeeper, not the root and not below `/zookeeper`.
+/// The absolute path of a lock: valid for ZooKeeper, not the root, and neither `/zookeeper` nor
+/// below it.
 ///
-/// Clones are cheap. The path of the root, as a directory, is the empty string.
+/// Clones are cheap. If the root is used as a directory, its path is the empty string.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
     /// Checks ZooKeeper's rules and those of this crate. Under a chroot `/zookeeper` would be an
-    /// ordinary node to the server. It is refused anyway, so that a path stays legal when the
-    /// chroot is removed.
+    /// ordinary node to the server. It is refused anyway, so that a path stays valid if the chroot
+    /// is removed.
     pub(crate) fn parse(path: &str) -> Result<LockPath> {
         LockPath::checked(path, |path| check_lock_rules(path).and_then(|()| check_parts(path)))
     }
@@ -56,7 +57,7 @@ impl LockPath {
         self.0.is_empty()
     }
 
-    /// Returns the path as requests and people write it; `/` for the root.
+    /// Returns the path as it is written in requests and messages; `/` for the root.
     pub(crate) fn or_slash(&self) -> &str {
         if self.is_root() { "/" } else { self.as_str() }
     }
@@ -78,13 +79,13 @@ impl LockPath {
         levels(&self.0).map(|level| LockPath(level.into())).collect()
     }
 
-    /// Returns a directory of the lock below its path; `name` is one legal part.
+    /// Returns a directory of the lock below its path; `name` is one valid part.
     pub(crate) fn below(&self, name: &str) -> LockPath {
         LockPath(self.child(name).into())
     }
 
-    /// Returns the path of a node in this directory. `name` is one part, or several that the caller
-    /// knows to be legal.
+    /// Returns the path of a node in this directory. `name` is one part, or several parts that the
+    /// caller has checked.
     pub(crate) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }
@@ -102,7 +103,7 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// Returns the paths of the nodes from the top down to this one. The root is none of them.
+/// Returns the paths of the nodes from the top down to this one, without the root.
 pub(crate) fn levels(path: &str) -> impl Iterator<Item = &str> {
     let above = path.match_indices('/').map(|(end, _)| end).skip(1);
     let whole = (!path.is_empty()).then_some(path.len());
@@ -112,32 +113,32 @@ pub(crate) fn levels(path: &str) -> impl Iterator<Item = &str> {
 fn check_lock_rules(path: &str) -> Result<(), String> {
     let below_root = path.trim_start_matches('/');
     if below_root.is_empty() {
-        return Err("the root can be no lock, nor hold data".into());
+        return Err("the root cannot be a lock and cannot have data".into());
     }
     if below_root.split('/').next() == Some("zookeeper") {
         return Err("`/zookeeper` is reserved for ZooKeeper itself".into());
     }
     if path.len() > MAX_PATH {
-        return Err(format!("it has {} bytes, {MAX_PATH} are allowed", path.len()));
+        return Err(format!("it has {} bytes, at most {MAX_PATH} are allowed", path.len()));
     }
     let mut parts = below_root.split('/').enumerate();
     match parts.find(|(_, part)| part.len() > MAX_PART) {
         Some((index, part)) => {
             let (number, bytes) = (index + 1, part.len());
-            Err(format!("part {number} has {bytes} bytes, {MAX_PART} are allowed"))
+            Err(format!("part {number} has {bytes} bytes, at most {MAX_PART} are allowed"))
         }
         None => Ok(()),
     }
 }
 
 /// Refuses parts with the names of contenders. Each part of a lock's path, and of a chroot, becomes
-/// a node when the first lock is taken. A lock at the path above such a node would wait for it
-/// until the servers remove it.
+/// a node when the first lock is acquired. A lock at the path above such a node would wait for that
+/// node until the servers remove it.
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
     let mut parts = path.split('/').enumerate();
     match parts.find(|(_, part)| names::mode_of(part).is_some()) {
         Some((number, part)) => Err(format!(
-            "part {number}, `{part}`, is the name of a contender, for which a lock at the path above it would wait"
+            "part {number}, `{part}`, is the name of a contender, and a lock at the path above would wait for it"
         )),
         None => Ok(()),
     }
@@ -181,11 +182,11 @@ mod tests {
         let long_part = format!("/a/{}", "\u{e9}".repeat(128));
         let long_path = "/abc".repeat(1025);
         for (path, reason) in [
-            ("/", "the root can be no lock, nor hold data"),
+            ("/", "the root cannot be a lock and cannot have data"),
             ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
             ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
-            (&long_part, "part 2 has 256 bytes, 255 are allowed"),
-            (&long_path, "it has 4100 bytes, 4096 are allowed"),
+            (&long_part, "part 2 has 256 bytes, at most 255 are allowed"),
+            (&long_path, "it has 4100 bytes, at most 4096 are allowed"),
         ] {
             assert_eq!(check_path(path), Ok(()), "{path:?}: not a rule of ours");
             assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");

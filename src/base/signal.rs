@@ -1,5 +1,5 @@
-//! Tells any number of threads that something is over, through channels that never carry a message:
-//! listeners see the channel disconnected. It uses no other layer.
+//! Notifies any number of threads that something is over. The channels never carry a message; they
+//! are disconnected instead. This module does not use other layers.
 
 use std::convert::Infallible;
 
@@ -7,10 +7,10 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::base::sys::Mutex;
 
-/// A receiver that is disconnected when the event has come.
+/// A receiver that is disconnected when the event has happened.
 pub(crate) type Ended = Receiver<Infallible>;
 
-/// An event that comes once.
+/// An event that happens once.
 #[derive(Debug)]
 pub(crate) struct Signal {
     keeper: Mutex<Option<Sender<Infallible>>>,
@@ -23,9 +23,10 @@ impl Signal {
         Signal { keeper: Mutex::new(Some(keeper)), ended }
     }
 
-    /// Brings the event about. Returns true for the first call.
+    /// Raises the event. Returns true for the first call.
     pub(crate) fn raise(&self) -> bool {
-        // The sender is taken out first, so that listeners wake without the mutex.
+        // The sender is taken out of the mutex before it is dropped, so that listeners wake while
+        // the mutex is unlocked.
         let keeper = self.keeper.lock().take();
         keeper.is_some()
     }
@@ -39,7 +40,8 @@ impl Signal {
     }
 }
 
-/// An event that comes repeatedly. Each listener receives the first one after it began to listen.
+/// An event that happens repeatedly. Each listener receives the first event after it began to
+/// listen.
 #[derive(Debug)]
 pub(crate) struct Broadcast(Mutex<Signal>);
 

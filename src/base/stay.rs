@@ -1,23 +1,27 @@
-//! A call's stay in a queue: what its thread and the thread that delivers events both know. Pure,
-//! and generic over the names of nodes and over lists, so that `tests/model` checks this very code.
+//! A call's stay in a queue: the state that its thread shares with the thread that delivers events.
+//! This module is pure, and generic over the names of nodes and over lists, so that `tests/model`
+//! checks this very code.
 //!
-//! The end of the only node ahead is a grant, and needs no list. When a list has shown one node
-//! before ours, and no node can come before ours any more, the end of that node makes ours the
-//! first. It proves that only while ours exists. So our own node is watched as well: if it had been
-//! deleted first, that event would have come first. The server sends events in its order, but does
-//! not send what happened without a connection.
+//! When the only node ahead ends, our node is granted without a list. If a list contains one node
+//! before ours, and other nodes can no longer come before ours, our node becomes the first when
+//! that node ends. This holds only while our node exists. Therefore, our own node is watched as
+//! well: if it had been deleted first, its event would have arrived first. The server sends events
+//! in the order of the changes, but does not send the events of changes that happened while there
+//! was no connection.
 //!
-//! What the conclusion rests on, and who could break it:
-//! - *No node comes before one that a list has shown first*: numbers rise, and all contenders let
-//!   the server number their nodes. [`Next`] rules out a read under a write. A client can break
+//! The assumptions behind this conclusion, and who could break them:
+//! - *A new node does not come before the first node of a list*: numbers rise, and all contenders
+//!   let the server number their nodes. [`Next`] rules out a read under a write. A client can break
 //!   this by creating, by hand, a node with the name of a lower contender. The grant overlooks that
-//!   node; the next list does not. It holds nothing, because no queue gave it its position.
-//! - *Our node existed when the nearest one ended*: its watch. A client can break this by taking
-//!   READ of our node from us and deleting the node, because servers send events of a node only to
-//!   clients that may read it by then. That hold has lost its node like any other whose node is
-//!   deleted, and finds out at its first look.
-//! - *Something has happened*: events, which the same client could suppress. So a waiter looks
-//!   again after some session timeouts, with or without events (`Requests::next_look`).
+//!   node; the next list does not. That node does not hold the lock, because it did not get its
+//!   position from a queue.
+//! - *Our node existed when the nearest one ended*: the watch of our node ensures this. A client
+//!   can break this by revoking our READ permission on our node and deleting the node, because
+//!   servers send events of a node only to clients that may read it at that time. Such a hold has
+//!   lost its node like any other hold whose node is deleted, and detects this at its first check.
+//! - *Each change is reported*: events report changes, but the same client could suppress them.
+//!   Therefore, a waiter lists again after some session timeouts, with or without events
+//!   (`Requests::next_look`).
 //!
 //! ```text
 //!                     stand                   the end of the nearest (`Next::Grant`)
@@ -28,35 +32,37 @@
 //!    |                                    or Listed                              |
 //!    '------------------------------- any event ---------------------------------'
 //! ```
-//! Behind a resume, or if nothing is expected, every event is another event.
+//! After the session is resumed, or if the grant is not expected, every event counts as "any other
+//! event".
 
 use std::collections::BTreeSet;
 use std::mem;
 
 use crate::base::sys;
 
-/// The nodes ahead of a node.
+/// The nodes ahead of another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Ahead<N> {
-    /// The predecessor: the nearest lower node that blocks this one, and the one to watch.
+    /// The predecessor: the nearest lower node that blocks this one. It is the node to watch.
     pub(crate) nearest: N,
     pub(crate) next: Next<N>,
 }
 
-/// The meaning of the predecessor's end.
+/// What follows when the predecessor ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Next<N> {
     /// Unknown without a list.
     List,
-    /// It is the grant: no other node blocks this one, and the predecessor cannot be downgraded.
+    /// This node is granted: no other node blocks it, and the predecessor cannot be downgraded.
     Grant,
-    /// Unknown without a list, as long as this second node is ahead, too.
+    /// Unknown without a list, as long as this second node is ahead as well.
     Second(N),
 }
 
 impl<N> Next<N> {
-    /// Returns the meaning of the predecessor's end. It may go on as a reader in its own place, or
-    /// `second` may be ahead, too, of whose end the waiter `is_told`.
+    /// Returns what follows when the predecessor ends. With `may_downgrade`, the predecessor may
+    /// continue as a reader at its own position. `second` is a second node ahead; `is_told` returns
+    /// whether the waiter is notified when that node ends.
     pub(crate) fn of(
         may_downgrade: bool,
         second: Option<N>,
@@ -71,48 +77,49 @@ impl<N> Next<N> {
     }
 }
 
-/// The stay of one call in one session.
+/// The stay of one call in one session. See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Stay<N, L> {
     phase: Phase<N, L>,
-    /// The nodes of which an event will come.
+    /// The watched nodes, each of which will cause an event.
     watched: BTreeSet<N>,
-    /// How often the session had been resumed when they were watched. Events of what happened
-    /// before a resume come in any order.
+    /// How often the session had been resumed when they were watched. When a session is resumed,
+    /// the events of earlier changes arrive in any order.
     epoch: u64,
-    /// A list is under way. It will show what happened before its answer.
+    /// A list was requested and is not answered yet. It will include all changes before its answer.
     is_listing: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase<N, L> {
-    /// Something has happened, or nothing is known.
+    /// Something has changed, or the state of the queue is unknown.
     Unsure,
-    /// As `Unsure`, and this list shows what has happened.
+    /// Like `Unsure`, and this list includes the change.
     Listed(L),
-    /// Nothing has happened since the last list. Unless the grant is expected, no end is one.
+    /// Nothing has changed since the last list. Unless `expects` is true, the end of a node is not
+    /// a grant.
     Behind { own: N, ahead: Ahead<N>, expects: bool },
-    /// The only node ahead has ended, and our own has not before.
+    /// The only node ahead has ended, and our own node had not ended before it.
     First,
 }
 
-/// What a waiter does when it is woken.
+/// The next action of a waiter that was woken.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Woken<L> {
     Granted,
-    /// It decides from this list.
+    /// It uses this list.
     Listed(L),
     Look,
 }
 
-/// What has to be done for an event.
+/// The action that an event requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// The waiter has to know.
+    /// Wake the waiter.
     Wake,
-    /// A list has to be sent first.
+    /// Request a list first.
     List,
-    /// A list is under way, behind which the waiter is woken.
+    /// Do nothing: a list was already requested, and its answer wakes the waiter.
     Wait,
 }
 
@@ -124,15 +131,16 @@ impl<N, L> Default for Stay<N, L> {
 }
 
 impl<N: Clone + Ord, L> Stay<N, L> {
-    /// Takes a place behind other nodes, which a list has shown. `expects` says that an end may be
-    /// the grant. Returns the nodes that are not watched yet: our own, the second ahead, the nearest.
-    /// They have to be watched in this order. Those that are gone are told at once, in the order of
-    /// the request, so the end of our own node comes before the end that would be the grant.
+    /// Takes a place behind other nodes, which a list contained. With `expects`, the end of a node
+    /// may be the grant. Returns the nodes that are not watched yet: our own, the second ahead, the
+    /// nearest. They have to be watched in this order. The server reports nodes that no longer
+    /// exist at once, in the order of the request. Therefore, the end of our own node is reported
+    /// before the end that would be the grant.
     ///
-    /// An event that came behind the list is not lost: its node is among those to watch.
+    /// An event that arrived after the list is not lost, because its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
         if epoch != self.epoch {
-            // They are still watched, but events may come in any order now.
+            // They are still watched, but events may now arrive in any order.
             sys::reached_if(
                 !self.watched.is_empty(),
                 "a waiting call keeps its place over a resume",
@@ -155,8 +163,8 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.watched.retain(|name| !names.contains(name));
     }
 
-    /// Takes an event of a node: its end, or another change. It is not watched any more. With
-    /// `lists`, an event that is not the grant needs a list.
+    /// Handles an event of a node: its end, or another change. The node is no longer watched after
+    /// that. With `lists`, an event that is not the grant requires a list.
     pub(crate) fn event(&mut self, name: &N, is_end: bool, epoch: u64, lists: bool) -> Reaction {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
@@ -165,7 +173,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
             "an expectation is older than a resume",
         );
         match phase {
-            // It is unknown what happened before the resume.
+            // It is unknown what happened before the session was resumed.
             Phase::Behind { own, ahead, expects: true } if is_end && epoch == self.epoch => {
                 match &ahead.next {
                     Next::Grant if ahead.nearest == *name => {
@@ -193,9 +201,9 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         }
     }
 
-    /// Takes the list that was sent for an event, or `None` if there is no answer. `is_last` says
-    /// whether it shows our node behind this nearest one alone. Returns whether to wake the waiter:
-    /// not if it has only come closer.
+    /// Handles the list that an event required, or `None` if the list failed. `is_last` returns
+    /// whether only this nearest node is ahead of ours in the list. Returns whether to wake the
+    /// waiter, which is not necessary if the waiter has only moved closer to the front.
     pub(crate) fn listed(
         &mut self,
         list: Option<L>,
@@ -216,8 +224,9 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         true
     }
 
-    /// Returns what the waiter does now that it was woken. `None`: it waits on, because its last look
-    /// has shown what it was woken for, or because a list under way will wake it.
+    /// Returns the next action of a waiter that was woken. `None` means that it continues to wait:
+    /// its last list already included the change that woke it, or a list that is not answered yet
+    /// will wake it.
     pub(crate) fn woken(&mut self) -> Option<Woken<L>> {
         match mem::replace(&mut self.phase, Phase::Unsure) {
             Phase::First => Some(Woken::Granted),

@@ -1,4 +1,5 @@
-//! Time, threads and sockets, all by the seam of the client, so that a simulation can replace them.
+//! Time, threads and sockets. They go through the client's abstraction layer over the system, so
+//! that a simulation can replace them.
 
 #[cfg(zoolock_simulation)]
 use uuid::Builder;

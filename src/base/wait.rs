@@ -1,5 +1,6 @@
-//! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to,
-//! the token that cancels calls, and when the waits of a call have to end.
+//! How long a call for a lock may wait. `lock`, `try_lock` and all their variants use this type.
+//! This module also contains the token that cancels calls, and decides when the waits of a call
+//! have to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,26 +13,26 @@ use crate::base::outages::Outages;
 use crate::base::signal::{Ended, Signal};
 use crate::base::sys::{self, never, select_biased};
 
-/// How long a call for a lock may wait: for its turn, and for a connection.
+/// How long a call for a lock may wait: for other contenders, and for a connection.
 ///
 /// A `Duration` stands for [`within`](Wait::within), an `Instant` for [`until`](Wait::until).
 ///
 /// In an outage of the servers, all threads of a pool would soon wait for a connection. A service
-/// that has something better to do limits that wait on its own. The limit counts while the client
-/// knows that it has no connection: when the network falls silent, that takes a quarter to two
-/// thirds of the session timeout.
+/// that needs these threads for other work sets a separate limit for that wait. The limit counts
+/// only after the client has detected that it has no connection. If the network falls silent, this
+/// takes a quarter to two thirds of the session timeout.
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use zoolock::{DistributedLock, Error, Wait};
 ///
 /// # fn f(lock: &DistributedLock) -> zoolock::Result<()> {
-/// // A second for others, and next to nothing for a connection.
+/// // Wait up to a second for other contenders, but only briefly for a connection.
 /// let wait = Wait::within(Duration::from_secs(1)).for_connection(Duration::from_millis(50));
 /// match lock.acquire_within(wait) {
-///     Ok(Some(guard)) => println!("it is ours, with token {}", guard.fencing_token()),
-///     Ok(None) => println!("others have it"),
-///     Err(Error::Disconnected { .. }) => println!("come back later"),
+///     Ok(Some(guard)) => println!("acquired, with token {}", guard.fencing_token()),
+///     Ok(None) => println!("another client holds it"),
+///     Err(Error::Disconnected { .. }) => println!("no connection, try again later"),
 ///     Err(error) => return Err(error),
 /// }
 /// # Ok(())
@@ -47,22 +48,24 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy)]
 enum ForTurn {
     Try,
-    /// A try if the deadline has passed at the call.
+    /// A try if the deadline has already passed at the call.
     Until(Option<Instant>),
-    /// Never a try, which may wait for answers for longer: the thread may have been held up.
+    /// Never a try, even if the thread was delayed and the deadline has passed. A try may wait
+    /// longer for answers.
     Within(Option<Instant>),
 }
 
 impl Wait {
-    /// Waits for the servers' answers only, for at most a third of the session timeout, and for no
-    /// connection.
+    /// Waits only for the servers' answers, for at most a third of the session timeout. Does not
+    /// wait for a connection.
     pub const TRY: Wait = Wait { turn: ForTurn::Try, connection: None, cancel: None };
 
     /// Waits without a limit.
     pub const FOREVER: Wait = Wait { turn: ForTurn::Until(None), ..Wait::TRY };
 
-    /// Waits for at most `timeout` from now, which includes the wait for a connection. One that is
-    /// too large for the clock is no limit, and zero is the same as [`TRY`](Wait::TRY).
+    /// Waits for at most `timeout` from now, which includes the wait for a connection. A timeout
+    /// that is too large for the clock means without a limit, and zero is the same as
+    /// [`TRY`](Wait::TRY).
     #[must_use]
     pub fn within(timeout: Duration) -> Wait {
         match timeout.is_zero() {
@@ -73,31 +76,32 @@ impl Wait {
         }
     }
 
-    /// Waits until `deadline` at most, which includes the wait for a connection. A deadline that has
-    /// passed is the same as [`TRY`](Wait::TRY).
+    /// Waits until `deadline` at most, which includes the wait for a connection. A deadline that
+    /// has already passed is the same as [`TRY`](Wait::TRY).
     #[must_use]
     pub fn until(deadline: Instant) -> Wait {
         Wait { turn: ForTurn::Until(Some(deadline)), ..Wait::FOREVER }
     }
 
-    /// Waits for at most `limit` at a time without a connection; zero does not wait for one. This
-    /// counts from the call, or from when the connection breaks if that is later. A connection whose
-    /// server falls silent breaks within a session timeout. After `limit` the call returns
-    /// [`Error::Disconnected`], and its nodes are deleted as soon as there is a connection.
+    /// Limits each wait without a connection to `limit`; with zero, the call does not wait for a
+    /// connection. The time counts from the call, or from when the connection breaks if that is
+    /// later. If the server falls silent, the connection breaks within a session timeout. After
+    /// `limit` the call returns [`Error::Disconnected`], and the client deletes its nodes as soon
+    /// as it has a connection.
     #[must_use]
     pub fn for_connection(self, limit: Duration) -> Wait {
         Wait { connection: Some(limit), ..self }
     }
 
-    /// Lets this token cancel the call, whatever the call waits for. The call then returns
-    /// [`Error::Cancelled`], and its nodes are deleted.
+    /// Lets this token cancel the call at any time while the call waits. The call then returns
+    /// [`Error::Cancelled`], and the client deletes its nodes.
     #[must_use]
     pub fn cancelled_by(self, token: &CancelToken) -> Wait {
         Wait { cancel: Some(token.clone()), ..self }
     }
 
-    /// Returns whether the call waits for nobody: it is [`TRY`](Wait::TRY), or the instant of
-    /// [`until`](Wait::until) has passed.
+    /// Returns whether the call does not wait for other contenders: it is [`TRY`](Wait::TRY), or
+    /// the instant of [`until`](Wait::until) has passed.
     #[must_use]
     pub fn is_try(&self) -> bool {
         match self.turn {
@@ -107,7 +111,7 @@ impl Wait {
         }
     }
 
-    /// Returns until when the call may wait; `None` if there is no limit, or for
+    /// Returns the instant until which the call may wait. Returns `None` without a limit, and for
     /// [`TRY`](Wait::TRY).
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -117,7 +121,7 @@ impl Wait {
         }
     }
 
-    /// Returns how long the same call waits for one more lock: not at all if its time is over.
+    /// Returns how long the same call waits for one more lock. If its time is over, it only tries.
     pub(crate) fn for_another(&self) -> Wait {
         match self.deadline().is_some_and(|end| end <= sys::now()) {
             true => Wait { turn: ForTurn::Try, ..self.clone() },
@@ -125,14 +129,15 @@ impl Wait {
         }
     }
 
-    /// Returns how long the call may wait at a time [for a connection](Wait::for_connection); `None`
-    /// if only the deadline counts.
+    /// Returns how long each wait [for a connection](Wait::for_connection) may take. Returns `None`
+    /// if only the deadline limits it.
     #[must_use]
     pub fn connection_limit(&self) -> Option<Duration> {
         self.connection
     }
 
-    /// Returns the token that [cancels](Wait::cancelled_by) the call, for locks of your own.
+    /// Returns the token that [cancels](Wait::cancelled_by) the call, for your own implementations
+    /// of [`Lock`](crate::Lock).
     #[must_use]
     pub fn cancel_token(&self) -> Option<&CancelToken> {
         self.cancel.as_ref()
@@ -150,17 +155,18 @@ impl Wait {
     }
 }
 
-/// Cancels calls that wait for locks, from another thread: all calls whose [`Wait`] has
-/// [this token](Wait::cancelled_by) or a clone of it. They may be calls for any locks, semaphores
-/// and [`MultiLock`](crate::MultiLock)s, of any clients.
+/// Cancels calls that wait for locks, from another thread. It cancels all calls whose [`Wait`]
+/// contains [this token](Wait::cancelled_by) or a clone of it. They may be calls for any locks,
+/// semaphores and [`MultiLock`](crate::MultiLock)s, of any clients.
 ///
-/// A token stays cancelled. A call that begins later returns [`Error::Cancelled`] at once and sends
-/// no request, even if it only tries or locks again what its thread holds. So a cancel that comes
-/// just before the call is not missed. For calls that are cancelled separately, create a token each.
+/// A token stays cancelled. A call that begins later returns [`Error::Cancelled`] at once without
+/// sending a request, even if it only tries, or if its thread already holds the lock. Therefore, a
+/// token that is cancelled just before the call also cancels the call. To cancel calls separately,
+/// create one token for each.
 ///
-/// A cancelled call holds nothing, and its nodes are deleted. If the lock is granted at the same
-/// moment, the call may return the lock instead. Holds are not affected, and neither are calls that
-/// unlock.
+/// A cancelled call holds nothing, and the client deletes its nodes. If the lock is granted at the
+/// same moment, the call may return the lock instead. Existing holds and calls that unlock are not
+/// affected.
 ///
 /// ```no_run
 /// use std::thread;
@@ -170,8 +176,8 @@ impl Wait {
 /// let token = CancelToken::new();
 /// let wait = Wait::FOREVER.cancelled_by(&token);
 /// let worker = thread::spawn(move || match lock.acquire_within(wait) {
-///     Ok(_guard) => println!("it is ours"),
-///     Err(Error::Cancelled { .. }) => println!("never mind"),
+///     Ok(_guard) => println!("acquired"),
+///     Err(Error::Cancelled { .. }) => println!("cancelled"),
 ///     Err(error) => println!("{error}"),
 /// });
 /// stop();
@@ -190,19 +196,19 @@ impl CancelToken {
         CancelToken(Arc::new(Signal::new()))
     }
 
-    /// Cancels all calls with this token, those that wait and those that begin later. Does not
-    /// block. A call for several locks first gives back those that it has taken.
+    /// Cancels all calls with this token, including calls that begin later. Does not block. A call
+    /// for several locks first gives back the locks that it has already acquired.
     pub fn cancel(&self) {
         self.0.raise();
     }
 
-    /// Returns whether it was cancelled. Never blocks.
+    /// Returns whether this token was cancelled. Never blocks.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_raised()
     }
 
-    /// Returns a signal that is ready when it was cancelled.
+    /// Returns a signal that is ready when the token is cancelled.
     pub(crate) fn cancelled(&self) -> &Ended {
         self.0.ended()
     }
@@ -232,33 +238,34 @@ impl From<Instant> for Wait {
     }
 }
 
-/// Why a wait has ended before what it was for.
+/// Why a wait ended before the awaited event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Deadline,
     Cancelled,
-    /// There was no connection for longer than the call allows.
+    /// The connection was missing for longer than the call allows.
     Outage,
     /// The client was closed.
     Closed,
 }
 
-/// What a call waits for, and when its waits have to end: at the deadline, or when the call is ended
-/// before.
+/// What a call waits for, and when its waits have to end: at the deadline, or earlier if something
+/// else ends the call.
 #[derive(Debug)]
 pub(crate) struct Until {
-    /// It waits for others. Otherwise it waits only for answers.
+    /// The call waits for other contenders. Otherwise it waits only for answers.
     pub(crate) waits: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancelled: Ended,
-    /// The outages, of which one may last for this long. Those before this instant do not count.
+    /// The outages, the maximum duration of one outage, and the instant from which outages count.
     outages: Option<(Arc<Outages>, Duration, Instant)>,
-    /// Another contender was seen ahead, so that the lock is busy at the deadline.
+    /// Another contender was ahead in a list; therefore, the lock is busy at the deadline.
     seen_ahead: AtomicBool,
 }
 
 impl Until {
-    /// Waits as long as `wait` says, and for answers for at most `patience` if that is a try.
+    /// Creates the limits for `wait`. If that is a try, the call waits for answers for at most
+    /// `patience`.
     pub(crate) fn new(wait: &Wait, patience: Duration, outages: Option<&Arc<Outages>>) -> Until {
         let (waits, now) = (!wait.is_try(), sys::now());
         let limit = wait.connection_limit().filter(|_| waits);
@@ -271,12 +278,13 @@ impl Until {
         }
     }
 
-    /// Waits for answers for `limit` from now, and cannot be cancelled.
+    /// Creates limits for a call that waits for answers for `limit` from now, and cannot be
+    /// cancelled.
     pub(crate) fn within(limit: Duration) -> Until {
         Until::new(&Wait::TRY, limit, None)
     }
 
-    /// Waits for a message on this channel, or for its end, until the deadline.
+    /// Waits until this channel receives a message or is disconnected, until the deadline at most.
     pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
         match self.receive(news, closed, self.deadline)? {
             Some(_) => Ok(()),
@@ -287,7 +295,8 @@ impl Until {
         }
     }
 
-    /// Receives what comes on this channel, `None` if nothing came by this instant.
+    /// Receives the next message on this channel. Returns `None` if there is none before the
+    /// instant `by`.
     pub(crate) fn receive<T>(
         &self,
         news: &Receiver<T>,
@@ -318,10 +327,10 @@ impl Until {
         }
     }
 
-    /// Returns when the current outage is longer than the call allows, and a signal of the next one,
-    /// for which the first may differ.
+    /// Returns the instant at which the current outage becomes longer than the call allows, and a
+    /// signal of the next outage, for which that instant may differ.
     pub(crate) fn outage(&self) -> (Option<Instant>, Ended) {
-        // In this order, so that none is missed.
+        // In this order, because otherwise an outage could be missed.
         let next = self.outages.as_ref().map_or_else(never, |(outages, ..)| outages.next());
         (self.too_long_at(), next)
     }
@@ -362,7 +371,8 @@ impl Until {
     }
 }
 
-/// Returns what a call without a limit got. A lock of this crate never returns without it.
+/// Unwraps the result of a call without a limit. Such a call of a lock of this crate never returns
+/// `None`.
 pub(crate) fn surely<T>(got: Option<T>, path: &str) -> Result<T> {
     got.ok_or_else(|| Error::not_held(path))
 }

@@ -1,5 +1,6 @@
-//! A lock object: the threads of this process first, the nodes on the servers second, released in
-//! reverse order. The first level is that of all objects of the client at this path.
+//! A lock object has two levels. A call first waits in the in-process queue, behind the other
+//! threads of this process, and then in the ZooKeeper queue, with its nodes on the servers. They
+//! are released in reverse order. All objects of a client at one path share one in-process queue.
 
 mod raw;
 mod readers;

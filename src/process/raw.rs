@@ -1,4 +1,5 @@
-//! The trait of lock objects, which hides both levels from the handles of users.
+//! The trait of lock objects. It hides the in-process queue and the ZooKeeper queue from the
+//! handles of users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,17 +17,19 @@ impl<T: RawLock> Releases for T {
     }
 }
 
-/// A lock object with one hold, or with one for each thread.
+/// A lock object with one hold, or with one hold for each thread.
 pub(crate) trait RawLock: Releases + fmt::Debug {
     fn site(&self) -> &Site;
 
-    /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
+    /// Acquires the lock in both queues. Returns `None` if another contender is ahead, now or until
+    /// the deadline.
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>>;
 
-    /// Releases once. With `only`, does so only if that is the current hold.
+    /// Releases once. With `only`, releases only if that is the current hold.
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()>;
 
-    /// Returns the grant of the calling thread, or that of the object where any thread may unlock.
+    /// Returns the grant of the calling thread. If any thread may unlock the object, returns the
+    /// grant of the object.
     fn grant(&self) -> Option<Arc<Grant>>;
 
     /// Returns how many times the calling thread has locked without unlocking.
@@ -36,7 +39,8 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
         self.site().path()
     }
 
-    /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
+    /// Returns the hold of the calling thread. If any thread may unlock the object, returns the
+    /// hold of the object.
     fn hold(&self) -> Option<Hold> {
         self.grant().map(|grant| self.hold_of(grant))
     }

@@ -1,5 +1,5 @@
-//! The reading side of a read-write lock: what each thread of this process holds. Threads do not
-//! wait for each other here. Each thread has a separate queue position.
+//! The reading side of a read-write lock: the holds of each thread of this process. Threads do not
+//! wait for each other here. Each thread has its own position in the ZooKeeper queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,11 +23,11 @@ use crate::session::{Grant, release};
 pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
     site: Site,
-    /// The writing side, which knows what the calling thread holds there.
+    /// The writing side, which contains the write hold of the calling thread.
     write: Arc<TwoLevel>,
 }
 
-/// The hold of one thread, and its entry count.
+/// The hold of one thread, and how often the thread has locked it.
 struct Read {
     grant: Arc<Grant>,
     depth: u32,
@@ -41,7 +41,7 @@ impl Readers {
         Arc::new(Readers { reads: Mutex::default(), site, write })
     }
 
-    /// Takes the read under the thread's own write.
+    /// Acquires a read under the thread's own write.
     fn under(
         &self,
         write: &Arc<Grant>,
@@ -50,26 +50,27 @@ impl Readers {
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
-            // Its number does not tell its position, so the read shares the write's node.
+            // Its number does not determine its position; therefore, the read shares the write's
+            // node.
             write.nodes().mark_read_under();
             let read = write.nodes().share(write);
             sys::reached_if(read.is_some(), "a read shares the node of its write");
             return read.map_or_else(|| write.check().map(|()| None), |read| Ok(Some(read)));
         }
         let read = self.site.take(Recipe::Under(write), None, until, report);
-        // With these errors there is no node, or one that is given up.
+        // After these errors, the node of the read does not exist, or the call has given it up.
         if !matches!(read, Err(Error::LimitExceeded { .. } | Error::PermissionDenied { .. })) {
             write.nodes().mark_read_under();
         }
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site.inner().holds.node_gone(write.nodes());
-            // It may have been lost before, for another reason.
+            // The hold may have been lost earlier, for another reason.
             write.check()?;
         }
         read
     }
 
-    /// Leaves once. Returns the grant of the thread if it has left for good.
+    /// Unlocks once. Returns the grant of the thread if this was its last unlock.
     fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
         let me = thread::current().id();
         let mut reads = self.reads.lock();

@@ -1,5 +1,5 @@
-//! What a lock object needs for its calls: the client, its facts, and the run of a call with the
-//! report to its observer.
+//! The parts of a lock object that its calls need: the client and the facts. It also runs each call
+//! and reports it to the observer.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::observer::{Observed, Report};
 use crate::queue::{Attempt, Recipe, acquire, acquire_single};
 use crate::session::{Facts, Grant, Inner, Replaceable, Requests};
 
-/// What a lock object requests, and the client that does so.
+/// What a lock object requests, and the client that sends the requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) client: Client,
@@ -23,7 +23,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Creates the site of a lock. Its directory is its path, and the one above for a single node.
+    /// Creates the site of a lock. Its directory is its path. For a single node, it is the
+    /// directory above.
     pub(crate) fn new(
         client: &Client,
         path: &str,
@@ -62,7 +63,7 @@ impl Site {
         &self.inner().requests
     }
 
-    /// Runs a call that waits as `wait` says, and reports its outcome to the observer.
+    /// Runs a call with the limits of `wait`, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
         wait: &Wait,
@@ -82,14 +83,15 @@ impl Site {
     /// Reports the outcome of a call to its observer.
     fn end_call(report: &Report, got: &Result<Option<Arc<Grant>>>) {
         let grant = got.as_ref().ok().and_then(Option::as_ref);
-        // Registered before the call is reported, so that no end is missed.
+        // The observer is registered before the call is reported, so that it does not miss the end
+        // of the hold.
         let is_over = grant.and_then(|grant| grant.observe(report.observed()));
         report.end(got.as_ref().map(Option::is_some));
         is_over.into_iter().for_each(|tell| tell());
     }
 
-    /// Takes what the recipe says on the servers, or the single node. The call replaces the node
-    /// `replaceable`, which the previous thread has released.
+    /// Acquires the nodes of the recipe on the servers, or the single node. The call replaces the
+    /// node `replaceable`, which the previous thread has released.
     pub(crate) fn take(
         &self,
         recipe: Recipe<'_>,
@@ -110,7 +112,7 @@ impl Site {
         contenders(self.requests(), &self.facts.lock)
     }
 
-    /// Returns the error for an unlock without a hold.
+    /// Returns the error of an unlock call without a hold.
     pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,

@@ -1,17 +1,17 @@
-//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released in
-//! reverse order.
+//! The common part of the exclusive locks. A call waits first in the in-process queue and then in
+//! the ZooKeeper queue, with a node. They are released in reverse order.
 //!
-//! An unlock passes the lock on in the first of these ways that is possible:
+//! `unlock` passes the lock on in the first of these ways that is possible:
 //!
 //! | the next thread | requests of both | if |
 //! |---|---|---|
-//! | holds the same nodes | none | the option allows it: other processes wait for one more turn |
-//! | replaces the node | one transaction | a thread waits, and nobody else does at any client: no turn is taken from anybody |
+//! | holds the same nodes | none | the option allows it: other processes wait for one more acquisition |
+//! | replaces the node | one transaction | a thread waits, and no other client does; therefore, this is not unfair to anyone |
 //! | queues | two or more | |
 //!
-//! The first is for programs that want few requests more than turns for everybody, so they have to
-//! ask for it. Without the second, threads of one process that share a lock would pay for two round
-//! trips in each turn.
+//! The first way is for programs to which few requests are more important than fairness to other
+//! processes. Therefore, they have to enable it. Without the second way, threads of one process
+//! that share a lock would need two round trips for each acquisition.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::session::{Exit, Grant, Handed, Inner, Level, Refused, Turn, release, 
 
 /// One lock object.
 pub(crate) struct TwoLevel {
-    /// The first level of the path, and the number of this object there.
+    /// The in-process queue of the path, and the number of this object there.
     level: Arc<Level>,
     number: u64,
     site: Site,
@@ -47,7 +47,7 @@ impl TwoLevel {
         Arc::new(TwoLevel { level, number, site })
     }
 
-    /// Takes both levels like `acquire`, as part of an observed call.
+    /// Acquires the lock in both queues like `acquire`, as part of an observed call.
     pub(crate) fn enter(
         &self,
         until: &Until,
@@ -58,7 +58,7 @@ impl TwoLevel {
             Some(turn) => Ok(turn),
             None if !until.waits => return self.busy(),
             None => {
-                // The thread ahead waits for this thread, or will wait for it.
+                // The thread ahead is waiting for this thread, or is going to wait for it.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
                     sys::reached("a thread would wait for one that waits for it");
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
@@ -74,8 +74,9 @@ impl TwoLevel {
         }
     }
 
-    /// Returns busy, because another thread of this process is ahead. If that thread does not keep
-    /// this one out and there is no connection, the state is unknown, which is an error.
+    /// Returns that the lock is busy, because another thread of this process is ahead. If that
+    /// thread does not keep this one out and there is no connection, the state of the lock is
+    /// unknown. In that case, returns an error.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => {
@@ -86,7 +87,8 @@ impl TwoLevel {
         }
     }
 
-    /// A failure drops the turn, so the next thread gets the first level.
+    /// Acquires the lock in the ZooKeeper queue. If that fails, `turn` is dropped, and the next
+    /// thread of the in-process queue continues.
     fn second_level(
         &self,
         turn: Turn<'_, Arc<Grant>, Handed>,
@@ -97,7 +99,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted them. Only the first hand-over costs a read.
+                    // An operator may have deleted the nodes. Only the first time that they are
+                    // handed over costs a read.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));
@@ -128,7 +131,7 @@ impl TwoLevel {
     fn leave(&self, exit: Exit<'_, Arc<Grant>, Handed>) -> Result<()> {
         match exit {
             Exit::Inner(grant) => grant.check(),
-            // The turn is dropped before the observer is told.
+            // The turn is dropped before the observer is notified.
             Exit::Last(grant, turn) => grant.release_by(|| match self.hand_on(&grant, turn) {
                 Some(turn) => release_to(&self.inner().holds, &grant, Some(turn)),
                 None => Ok(()),
@@ -137,7 +140,7 @@ impl TwoLevel {
         }
     }
 
-    /// Leaves the nodes to the next thread, if they may stay. Otherwise returns the turn.
+    /// Hands the nodes over to the next thread, if that is allowed. Otherwise, returns the turn.
     fn hand_on<'t>(
         &self,
         grant: &Arc<Grant>,

@@ -1,5 +1,5 @@
-//! The part that all calls at the servers have in common: they follow the client's session, own
-//! their nodes until the grant, and wait.
+//! The common part of all calls that use the servers. They follow the client's session, own their
+//! nodes until these are granted, and wait.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,50 +20,52 @@ use crate::session::{
     is_outcome_unknown,
 };
 
-/// A create that is about to be sent.
+/// A create request that is about to be sent.
 pub(super) struct Create {
     key: Key,
-    /// The id by which its node is found if the answer is lost: in the name, or in the data of a
-    /// single node.
+    /// If the answer is lost, its node is found by this id. The id is in the name, or in the data
+    /// of a single node.
     pub(super) id: String,
-    /// The requested name. The server appends a number if the mode says so.
+    /// The requested name. The server appends a number if the mode is sequential.
     pub(super) name: String,
     pub(super) mode: CreateMode,
-    /// The epoch before it is sent. If that is too low, its node is looked for longer.
+    /// The epoch before the request is sent. If this value is too low, the search for its node only
+    /// takes longer.
     epoch: u64,
 }
 
-/// One call, and what it has on the servers. What is not granted is given up when this is dropped,
-/// also when its thread unwinds.
+/// One call, and its nodes on the servers. When this is dropped, the nodes that were not granted
+/// are given up, even if the thread unwinds.
 pub(crate) struct Attempt<'a> {
     pub(super) inner: &'a Arc<Inner>,
     pub(super) facts: &'a Arc<Facts>,
-    /// What its nodes say of their owner.
+    /// The identity of the owner in the data of its nodes.
     pub(super) identity: Arc<str>,
     pub(super) until: &'a Until,
-    /// The report to the observer, which records how many are ahead.
+    /// The report to the observer, which includes how many contenders are ahead.
     report: Option<&'a Report>,
-    /// The session of its nodes, and where they are in it.
+    /// The session of its nodes, and their place in it.
     pub(super) place: Place,
     pub(super) nodes: Vec<Node>,
-    /// Creates without an answer.
+    /// Create requests without an answer.
     pub(super) unanswered: Vec<Key>,
-    /// Nodes may be created without a look: behind one, or in a new session, as long as no create
-    /// had no answer since, and no own node stays.
+    /// Nodes may be created without a new list: right after a list, or in a new session. This does
+    /// not apply if a create request has remained unanswered since, or if an own node cannot be
+    /// deleted.
     pub(super) may_create: bool,
-    /// Ready when a node of ours was found that cannot be deleted.
+    /// Ready when the servers have refused to delete one of our nodes.
     more_stuck: Ended,
     _waiting: Waiting<'a>,
 }
 
-/// How a pass of a loop ended.
+/// How one pass of a loop ended.
 pub(super) enum Pass {
     Held(Arc<Grant>),
     Busy,
     Again,
 }
 
-/// Why a loop ends, or goes on in another session.
+/// Why a loop ends, or continues in another session.
 pub(super) enum Stop {
     Failed(Failure),
     Over(Error),
@@ -81,20 +83,22 @@ impl From<Error> for Stop {
     }
 }
 
-/// Runs passes until one ends the call. `None` means busy: now, or until the deadline.
+/// Runs passes until one of them ends the call. `None` means that the lock is busy: now, or until
+/// the deadline.
 ///
-/// | trouble | a call that waits | a try |
+/// | failure | a call that waits | a try |
 /// |---|---|---|
-/// | the connection or the session ends | goes on with the next one, and keeps its nodes if it has the same session | an error: the outcome is unknown |
-/// | the server is too busy | asks again after a while | that error |
+/// | the connection or the session ends | continues on the next one, and keeps its nodes if it has the same session | an error: the outcome is unknown |
+/// | the server is overloaded | sends the request again after a pause | that error |
 /// | the server refuses a request | that error | that error |
-/// | an event comes late, or never | looks again after some session timeouts | waits for no event |
-/// | the deadline, also of an answer | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
-/// | a cancel | that error | that error |
+/// | an event comes late, or never | lists again after some session timeouts | does not wait for events |
+/// | the deadline passes, including while it waits for an answer | busy if another contender was found ahead, and there is a connection; otherwise an error | the same |
+/// | its token is cancelled | `Cancelled` | `Cancelled` |
 /// | an outage that lasts longer than the call allows | `Disconnected` | the first row |
-/// | the close of the client | that error | that error |
+/// | the client is closed | `Closed` | `Closed` |
 ///
-/// Whatever ends the call, its nodes are given up, and its unanswered creates looked for.
+/// Whatever ends the call, its nodes are given up, and the client looks for the nodes of its
+/// unanswered create requests.
 pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
     mut call: L,
     pass: impl Fn(&mut L) -> Result<Pass, Stop>,
@@ -113,7 +117,7 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
                 sys::reached("a waiting call gives a busy server time");
                 let lock = attempt.path();
                 debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
-                // The server may have carried out creates that it has refused.
+                // The server may have carried out create requests that it has refused.
                 attempt.give_up_old();
                 match attempt.requests().pause(attempt.requests().next_try(), attempt.until) {
                     Ok(()) => continue,
@@ -171,7 +175,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
-    /// which the call has nothing.
+    /// which the call does not have any nodes.
     pub(super) fn find_session(&mut self) -> Result<bool, Stop> {
         match self.until.waits {
             true => self.requests().await_connection(self.path(), self.until)?,
@@ -188,15 +192,15 @@ impl<'a> Attempt<'a> {
             self.place = Place::of(now, facts);
         }
         self.requests().check_margin(facts.options.margin)?;
-        // Before the look, so that none is missed.
+        // This is done before the list, so that such a node is not missed.
         self.more_stuck = inner.own.more_stuck();
         Ok(now != before)
     }
 
     // ---- nodes
 
-    /// Prepares creates of nodes with these ids and names. Waits for creates that other calls gave
-    /// up, because their answers come first.
+    /// Prepares requests that create nodes with these ids and names. Waits for create requests that
+    /// other calls gave up, because their answers arrive first.
     pub(super) fn creates(
         &self,
         count: usize,
@@ -211,7 +215,7 @@ impl<'a> Attempt<'a> {
         Ok(keys.map(create).collect())
     }
 
-    /// Prepares one create like [`creates`](Attempt::creates).
+    /// Prepares one create request, like [`creates`](Attempt::creates).
     pub(super) fn create(
         &self,
         mode: CreateMode,
@@ -227,8 +231,8 @@ impl<'a> Attempt<'a> {
         Ok((keys, self.requests().epoch()))
     }
 
-    /// Sends creates by `make` and waits for the answer to its last request. If a cancel or the close
-    /// ends the call before, they are lost.
+    /// Sends create requests with `make`, and waits for the answer to its last request. If the call
+    /// is cancelled or the client is closed before, the answers are lost.
     pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
         &mut self,
         creates: C,
@@ -245,7 +249,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sends one create like [`ask_creates`](Attempt::ask_creates).
+    /// Sends one create request, like [`ask_creates`](Attempt::ask_creates).
     pub(super) fn ask_create<T: Send + 'static>(
         &mut self,
         create: Create,
@@ -256,8 +260,8 @@ impl<'a> Attempt<'a> {
         Ok((create, answer))
     }
 
-    /// Takes the answer to a create. Returns a failure if no node is known from it; one may exist all
-    /// the same.
+    /// Handles the answer to a create request. Returns a failure if the answer does not name the
+    /// node. The node may exist anyway.
     pub(super) fn created(
         &mut self,
         create: Create,
@@ -274,7 +278,8 @@ impl<'a> Attempt<'a> {
                     self.add_own(create.key, name, czxid);
                     return None;
                 }
-                // The answer names another node. Only a look can tell.
+                // The answer names another node. Only a list or a read can show whether our node
+                // exists.
                 sys::reached("the answer to a create is of another node");
                 self.no_answer(create);
                 Some(Failure::Broken)
@@ -297,7 +302,8 @@ impl<'a> Attempt<'a> {
         self.nodes.push(Node { key, name, czxid, token, takes_directory: false });
     }
 
-    /// Takes a create that has no answer. Later looks look for its node, until it is given up.
+    /// Handles a create request without an answer. Later lists are searched for its node, until the
+    /// call gives it up.
     fn no_answer(&mut self, Create { key, id, epoch, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
         self.inner.own.no_answer(key, Unanswered { id, epoch: Some(epoch), until });
@@ -305,7 +311,7 @@ impl<'a> Attempt<'a> {
         self.may_create = false;
     }
 
-    /// Returns the index of the first unanswered create with such an id.
+    /// Returns the index of the first unanswered create request with such an id.
     pub(super) fn find_unanswered(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
         match self.unanswered.is_empty() {
             true => None,
@@ -313,14 +319,14 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes the node of an unanswered create, which a look has shown.
+    /// Takes over the node of an unanswered create request, which a list or a read has shown.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
         let key = self.unanswered.swap_remove(index);
         self.inner.own.found(key);
         self.add_own(key, name, czxid);
     }
 
-    /// Looks at a node in the directory.
+    /// Returns the `Stat` of a node in the directory.
     pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
         let path = self.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
@@ -352,7 +358,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes its nodes, which are first.
+    /// Makes a hold of its nodes, which are first.
     pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
         let Attempt { inner, facts, until, .. } = *self;
         let (nodes, session) = (&mut self.nodes, self.place.session);
@@ -360,46 +366,48 @@ impl<'a> Attempt<'a> {
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
-    /// Gives up its nodes behind the first `count`: they are deleted in the background.
+    /// Keeps the first `count` of its nodes and gives up the others, which are deleted in the
+    /// background.
     pub(super) fn give_up_rest(&mut self, count: usize) {
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
             self.inner.own.delete(self.facts, self.place.session, &node);
         }
     }
 
-    /// Gives up unanswered creates that no list has shown for a session timeout.
+    /// Gives up unanswered create requests whose nodes were not in any list for a session timeout.
     pub(super) fn give_up_old(&mut self) {
         let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, Some(sys::now()));
         sys::reached_if(is_any, "a create is left to the search while its call goes on");
     }
 
-    /// Returns the error of a call that does not see the contenders of this node.
+    /// Returns the error of a call that finds this node, whose contender and the call ignore each
+    /// other.
     pub(super) fn apart_from(&self, name: &str) -> Error {
         sys::reached("a call finds contenders that it does not see");
         let reason = match self.facts.kind {
-            LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
-            _ => "a participant of a LeaderLatch, which does not see other contenders",
+            LockKind::Latch => "a contender of a lock, which a LeaderLatch ignores",
+            _ => "a participant of a LeaderLatch, which ignores other contenders",
         };
-        let reason = format!("{name} is {reason}: both would hold it");
+        let reason = format!("{name} is {reason}: both would hold the lock");
         Error::InvalidPath { path: self.path().to_owned(), reason }
     }
 
     // ---- waiting
 
-    /// Records how many are ahead, for the observer.
+    /// Records how many contenders are ahead, for the observer.
     pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         self.report.inspect(|report| report.record_ahead(count));
     }
 
-    /// Waits to be woken. Returns false for any other reason to look again, such as a change of a
-    /// semaphore's `limit` or the end of its `turn`.
+    /// Waits until `wake` receives a message. Returns false for any other reason to list again, for
+    /// example if a semaphore's `limit` has changed or its `turn` has ended.
     pub(super) fn wait(
         &self,
         wake: &Receiver<()>,
         [limit, turn]: [Ended; 2],
     ) -> Result<bool, Stop> {
         let until = self.until;
-        // When to look though nothing was told.
+        // When to list again even without an event.
         let mut look = self.requests().next_look();
         loop {
             let (too_long, outage) = until.outage();
@@ -425,8 +433,8 @@ impl<'a> Attempt<'a> {
                     if until.is_over() {
                         return Ok(false);
                     }
-                    // Without a connection, a look is put off: otherwise all calls would look at
-                    // the same time after an outage. The next connection reports missed changes.
+                    // Without a connection, the list is postponed: otherwise, all calls would list
+                    // at the same time after an outage. The next connection reports missed changes.
                     if !self.requests().is_connected() {
                         sys::reached("a look is put off without a connection");
                         look = self.requests().next_look();
@@ -439,7 +447,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Ends a wait: the next pass follows, unless the deadline has come.
+    /// Ends a wait: the next pass follows, unless the deadline has passed.
     pub(super) fn look_again(&self) -> Result<Pass, Stop> {
         match self.until.is_over() {
             true => Err(Stopped::Deadline.into()),

@@ -1,10 +1,11 @@
-//! What a queueing call creates: nodes in the directory, or the directory with a node in it.
+//! Creates the nodes of a call that queues: nodes in the directory, or the directory with a node in
+//! it.
 //!
-//! A node that was created in one transaction with its directory is alone, and needs no list. What
-//! that rests on: the transaction is carried out only if the directory does not exist, and one that
-//! does not exist has no nodes. Nobody can break this. A node that takes the place of the one that
-//! the previous thread released is alone for the same reason: the transaction deletes the old node
-//! and the directory, and creates both anew.
+//! A node that was created in one transaction with its directory is alone, and does not need a
+//! list. This is certain because the servers carry out the transaction only if the directory does
+//! not exist, and a directory that does not exist is empty. Other clients cannot break this. A node
+//! that replaces the node of the previous thread is alone for the same reason: the transaction
+//! deletes the old node and the directory, and creates both again.
 
 use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
 
@@ -25,13 +26,15 @@ enum Way {
     Make,
     /// In the directory, which is likely to exist.
     Inside,
-    /// Both in one write, after one of them failed: other clients make and remove the directory. Both
-    /// succeed only if somebody deletes the first node and the directory in between.
+    /// Both requests in one write, after one of them has failed: other clients create and remove
+    /// the directory. Both succeed only if another client deletes the first node and the directory
+    /// in between.
     Both,
 }
 
-/// Creates the missing nodes of a call, and the directory if need be. A node of ours takes the place
-/// of `replaceable`. Returns a list that is no older, with this watcher if it is watched.
+/// Creates the missing nodes of a call, and the directory if necessary. If there is a `replaceable`
+/// node, the new node replaces it. Returns a list that is at least as new as the nodes. If there is
+/// a `watcher`, it watches the list.
 pub(super) fn create_missing(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
@@ -68,7 +71,7 @@ pub(super) fn create_missing(
         let has_no_directory = failure.is(ErrorKind::NoNode);
         let exists = failure.is(ErrorKind::NodeExists);
         match way {
-            // A server that wants other credentials ends the session.
+            // If a server requires other credentials, it ends the session.
             _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
                 return Err(failure.into());
             }
@@ -99,7 +102,7 @@ pub(super) fn create_missing(
     }
 }
 
-/// Creates these directories with a node in the last one.
+/// Creates these directories, and a node in the last one.
 fn make(attempt: &mut Attempt<'_>, recipe: &Recipe<'_>, levels: &[LockPath]) -> Result<(), Stop> {
     let (facts, acl) = (attempt.facts, attempt.requests().acl());
     let (create, data) = (new_create(attempt, recipe)?, attempt.identity.clone());
@@ -122,8 +125,8 @@ fn send_make(
     batch.shared_multi(&with_directories(acl, levels, node))
 }
 
-/// Creates the missing nodes in the directory, and lists it. With `levels`, also creates these with a
-/// node in the last one, in case that the directory is missing.
+/// Creates the missing nodes in the directory, and lists it. With `levels`, also creates these
+/// directories and a node in the last one, in case the directory is missing.
 fn create_inside(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
@@ -140,7 +143,7 @@ fn create_inside(
             };
             create_by(attempt, recipe, watcher, levels, send, last_created)
         }
-        // What may be refused shares no transaction.
+        // A request that may be refused does not share a transaction with other requests.
         None if levels.is_some() => {
             let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
                 batch.create(path, data.as_bytes(), acl, create.mode)
@@ -180,14 +183,14 @@ fn create_by<T: Send + 'static>(
     };
     let (creates, (created, made), listed) = attempt.ask_creates(creates, ask)?;
     let mut creates = creates.into_iter();
-    // All were answered before the list.
+    // All of them were answered before the list.
     let mut failure = None;
     for (created, create) in created.into_iter().zip(creates.by_ref()) {
         failure = attempt.created(create, created.wait().map(czxid_of)).or(failure);
     }
     if let Some((made, create)) = made.zip(creates.next()) {
         let made = take_made(attempt, create, made.wait());
-        // The directory was missing, so it depends on the request that makes it.
+        // The directory was missing; therefore, the request that creates it decides.
         if failure.as_ref().is_some_and(|failure| failure.is(ErrorKind::NoNode)) {
             failure = made;
         }
@@ -198,8 +201,8 @@ fn create_by<T: Send + 'static>(
     Ok(names?)
 }
 
-/// Takes the place of the node that the previous thread left. Returns `None` if there was nothing to
-/// replace.
+/// Replaces the node that the previous thread released. Returns `None` if the node could not be
+/// replaced and the call has to create its node in another way.
 fn replace(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
@@ -247,8 +250,8 @@ fn own_names(attempt: &Attempt<'_>) -> Names {
     attempt.nodes.iter().map(|node| &node.name).collect()
 }
 
-/// Takes the answer to a transaction that created the directory and a node in it. Returns why they
-/// were not made.
+/// Handles the answer to a transaction that creates the directory and a node in it. Returns the
+/// failure if they were not created.
 fn take_made(
     attempt: &mut Attempt<'_>,
     create: Create,

@@ -1,6 +1,6 @@
-//! From a call to a grant, over connections and sessions. Queueing calls run one loop, and a
-//! [`Recipe`] decides which nodes are granted and which to wait for. The single node has a
-//! separate, small loop.
+//! Leads from a call to a grant, even if connections and sessions end meanwhile. All calls that
+//! queue run the same loop. A [`Recipe`] decides which nodes are granted and which nodes to wait
+//! for. The single node has a separate, small loop.
 
 mod attempt;
 mod making;

@@ -1,16 +1,17 @@
-//! Permits of a semaphore. They are granted when no more permits than the limit exist that were
-//! created before them or with them, by any client. Other nodes of the directory do not count.
+//! Permits of a semaphore. The permits of a call are granted if they and the permits created before
+//! them, by any client, are not more than the limit. Other nodes of the directory do not count.
 //!
-//! That alone keeps the limit: of the permits that are granted at any time, the last one created
-//! saw all others. The turn, which is a lock, makes the order fair, and lets one of two calls that
-//! want many permits have all of them.
+//! This rule alone keeps the limit: of the permits that are granted at any time, the last one was
+//! granted from a list with all others. A call that waits also holds a lock, the turn of the
+//! semaphore. The turn makes the order fair. If two calls want many permits each, it lets one of
+//! them acquire all of its permits.
 //!
-//! The names also carry the limit under which they were requested, so that others notice a
-//! different one.
+//! The names also contain the limit under which the permits were requested, so that other clients
+//! can detect a different limit.
 //!
-//! The numbers in the names, which the server gives, tell which nodes were created before. A node
-//! that was created by hand counts as its name says. It is no call's permit, so it can only take
-//! one away.
+//! The server assigns the numbers in the names, which determine which nodes were created first. If
+//! a node was created by hand, it counts according to its name. It does not belong to a call;
+//! therefore, it can only make one permit unavailable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,14 +26,14 @@ use crate::base::signal::{Broadcast, Ended};
 use crate::base::sys::{self, never};
 use crate::session::{Grant, Inner, Node};
 
-/// The most permits there may be.
+/// The maximum number of permits.
 #[derive(Debug)]
 pub(crate) struct Limit {
     inner: Arc<Inner>,
     path: LockPath,
     most: AtomicU32,
     changed: Broadcast,
-    /// A different limit was seen and logged.
+    /// A different limit was found and logged.
     has_told: AtomicBool,
 }
 
@@ -52,7 +53,7 @@ impl Limit {
         self.changed.send();
     }
 
-    /// Logs a limit in these names that is a different one, once.
+    /// Logs once if one of these names contains a different limit.
     fn compare<'n>(&self, mut names: impl Iterator<Item = &'n str>) {
         let own = self.get();
         let other = |name| names::limit_of(name).filter(|limit| *limit != own);
@@ -70,13 +71,14 @@ impl Limit {
     }
 }
 
-/// This many permits at once, all or none.
+/// A number of permits that are acquired together: either all of them or none.
 pub(crate) struct PermitRequest<'a> {
     pub(super) count: usize,
     limit: &'a Limit,
-    /// The turn of a call that waits. The permits are granted only while it is held.
+    /// The turn of a call that waits: the lock that orders such calls. The permits are granted only
+    /// while the call holds it.
     pub(super) turn: Option<&'a Arc<Grant>>,
-    /// Ended when the limit has changed since it was read.
+    /// Ready when the limit has changed since it was read.
     changed: Ended,
 }
 
@@ -102,7 +104,7 @@ impl<'a> PermitRequest<'a> {
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         self.turn.map_or(Ok(()), |turn| turn.check())?;
         self.limit.compare(list.iter().map(|child| child.name));
-        // Before the limit is read, so that no change is missed.
+        // This is done before the limit is read, so that a change is not missed.
         self.changed = self.limit.changed.listen();
         let all = list.iter().map(|child| child.name);
         let own: Vec<_> = own.iter().map(|node| &*node.name).collect();

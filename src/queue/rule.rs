@@ -1,5 +1,5 @@
-//! What a call takes, and the rule by which a list of names grants it. It sends nothing: the loop in
-//! `waiting` does the rest.
+//! The nodes that a call acquires, and the rule that decides from a list of names whether they are
+//! granted. This module does not send requests. The loop in `waiting` does the rest.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::base::signal::Ended;
 use crate::base::sys::{self, never};
 use crate::session::{Grant, Node};
 
-/// What a call takes.
+/// The nodes that a call acquires.
 pub(crate) enum Recipe<'a> {
-    /// A position at the end of a queue. A node without a blocking node before it is granted, and
-    /// the others wait for the nearest blocking node before them.
+    /// A position at the end of a queue. A node is granted if no blocking node precedes it.
+    /// Otherwise, it waits for the nearest blocking node that precedes it.
     Queue(Mode),
     /// A read under this write of the same thread. It is granted at once, at the write's queue
-    /// position, so that no waiting writer comes between when the write is released. The read's node
-    /// is created first, and the list behind it shows both nodes: at no instant was the position
-    /// empty.
+    /// position, so that a waiting writer cannot come between them when the write is released. The
+    /// read's node is created before the list is requested, and the list contains both nodes.
+    /// Therefore, the position was occupied the whole time.
     ///
-    /// The name of the write in the list has an id, which shows that it is ours. Only a client that
-    /// creates a node with that very name could fake it. The number in the read's name is chosen
-    /// here and not given by the server. It tells the position, and nothing about other nodes of the
-    /// directory.
+    /// The id in the name of the write proves that the write in the list is ours. Only a client
+    /// that creates a node with that exact name could fake it. The number in the read's name is
+    /// chosen here and not assigned by the server. It determines the position, but does not prove
+    /// anything about other nodes of the directory.
     Under(&'a Arc<Grant>),
-    /// Permits of a semaphore, all or none.
+    /// Permits of a semaphore: either all of them or none.
     Permits(PermitRequest<'a>),
 }
 
 impl<'a> Recipe<'a> {
-    /// Returns how many nodes it takes.
+    /// Returns how many nodes it requires.
     pub(super) fn count(&self) -> usize {
         match self {
             Recipe::Queue(_) | Recipe::Under(_) => 1,
@@ -48,7 +48,7 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns an id and the name of a node with it.
+    /// Returns a new id, and the name of a node with this id.
     pub(super) fn name(&self) -> (String, String) {
         let (id, mode) = match self {
             Recipe::Queue(mode) => (names::new_id(), *mode),
@@ -62,9 +62,10 @@ impl<'a> Recipe<'a> {
         (id, name)
     }
 
-    /// Returns the name of a node in the directory without which none is created, and the error
-    /// then; `None` if also the directory is created where it is missing. A read without its write
-    /// would let a reader in beside the next holder.
+    /// Returns the name of a node that must exist in the directory when the nodes are created, and
+    /// the error to return if it does not exist. Returns `None` if the nodes do not depend on
+    /// another node. In that case, the directory is created if it is missing. A read without its
+    /// write would let a reader hold the lock together with the next holder.
     pub(super) fn under(&self) -> Option<(&'a str, Error)> {
         match self {
             Recipe::Under(write) => Some((&write.list()[0].name, deleted(write))),
@@ -81,10 +82,10 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns where our nodes stand, all of which are in the list.
+    /// Returns the standing of our nodes, all of which are in the list.
     ///
     /// # Errors
-    /// Why they can never be granted, for the user.
+    /// Returns the reason, for the user, if they can never be granted.
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         match self {
             Recipe::Queue(mode) => Ok(names::decide(*mode, list, &own[0].name)),
@@ -104,7 +105,7 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns how many are ahead of our nodes, for people.
+    /// Returns how many contenders are ahead of our nodes, as information for operators.
     pub(super) fn count_ahead(&self, list: &Names, own: &[Node]) -> usize {
         match self {
             Recipe::Queue(_) => names::count_ahead(list, &own[0].name),
@@ -112,7 +113,7 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns the token of its nodes, if that is not their own.
+    /// Returns the token of its nodes, if that is not their own czxid.
     pub(super) fn token(&self) -> Option<u64> {
         match self {
             Recipe::Under(write) => Some(write.list()[0].token),
@@ -120,12 +121,12 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns whether the list is watched, and not a node of it.
+    /// Returns whether the call watches the list instead of a node in it.
     pub(super) fn watches_list(&self) -> bool {
         matches!(self, Recipe::Permits(permits) if permits.turn.is_some())
     }
 
-    /// Returns two signals to look again: the limit has changed, and the turn has ended.
+    /// Returns two signals that require a new list: the limit has changed, and the turn has ended.
     pub(super) fn changes(&self) -> [Ended; 2] {
         match self {
             Recipe::Queue(_) | Recipe::Under(_) => [never(), never()],

@@ -1,8 +1,9 @@
-//! The single node: the client that creates it has the lock. A call creates the node; if the node
-//! exists, the call reads it, watches it, and waits for its end.
+//! The single node: the client that creates it holds the lock. A call creates the node. If the node
+//! already exists, the call reads it, watches it, and waits until it is deleted.
 //!
-//! All contenders use the same name, so it does not say whose the node is. The data do: they have
-//! an id that is new for each create, and nobody writes to the node.
+//! All contenders use the same name, which therefore does not identify the owner of the node. The
+//! data do: they contain an id that is new for each create request, and clients do not write to the
+//! node.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::session::{Failure, Grant, last_created, with_directories};
 /// Takes the single node.
 pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
-    // The call may not wait for it any more.
+    // The call may have already stopped waiting for it.
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
@@ -44,7 +45,7 @@ impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
 impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         self.attempt.may_create |= self.attempt.find_session()?;
-        // The create is itself a look.
+        // The create request also shows whether the node exists.
         let creates = mem::take(&mut self.attempt.may_create) && self.attempt.nodes.is_empty();
         if !(creates && self.create()? || self.look()?) {
             self.attempt.may_create = true;
@@ -65,7 +66,8 @@ impl<'a> SingleCall<'a> {
         self.attempt.look_again()
     }
 
-    /// Creates the node, and the directories above it if need be. Returns false if it exists.
+    /// Creates the node, and the directories above it if necessary. Returns false if the node
+    /// already exists.
     fn create(&mut self) -> Result<bool, Stop> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
@@ -75,7 +77,7 @@ impl<'a> SingleCall<'a> {
             let create = self.attempt.create(mode, named)?;
             let data = data::encode_single(&create.id, &self.attempt.identity);
             let node = (self.attempt.path(), &*data, mode);
-            // What may be refused shares no transaction.
+            // A request that may be refused does not share a transaction with other requests.
             let ops = with_directories(acl, &levels, node);
             let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
             let Some(failure) = self.attempt.created(create, made.map(last_created)) else {
@@ -98,9 +100,10 @@ impl<'a> SingleCall<'a> {
         }
     }
 
-    /// Reads the node, and watches it if the call may wait for it. Returns false if there is none.
+    /// Reads the node, and watches it if the call may wait for it. Returns false if the node does
+    /// not exist.
     fn look(&mut self) -> Result<bool, Stop> {
-        // The look shows everything that was reported until now.
+        // The read shows all changes that were reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
         let (session, until) = (self.attempt.place.session, self.attempt.until);
@@ -116,7 +119,7 @@ impl<'a> SingleCall<'a> {
         };
         if stat.ephemeral_owner == 0 {
             sys::reached("a persistent node is in the place of a single one");
-            let reason = "there is a persistent node, which nobody will release".to_owned();
+            let reason = "there is a persistent node, which does not end with a session".to_owned();
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }
         self.attempt.keep_own(|node| node.czxid == stat.czxid);
@@ -137,7 +140,8 @@ impl<'a> SingleCall<'a> {
         Ok(true)
     }
 
-    /// The node is ours. An earlier one of this path that could not be deleted is gone.
+    /// The node is ours. Therefore, an earlier node of ours at this path, which could not be
+    /// deleted, no longer exists.
     fn forget_stuck(&self) {
         self.attempt.inner.own.remove_stuck(&self.attempt.place, self.name());
     }

@@ -1,5 +1,5 @@
-//! The loop of a call that queues: it looks what there is, creates its nodes, and waits until they
-//! are first. A [`Recipe`] decides which nodes are granted, and which to wait for.
+//! The loop of a call that queues: it lists the directory, creates its nodes, and waits until they
+//! are first. A [`Recipe`] decides which nodes are granted, and which nodes to wait for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::base::stay::{Ahead, Next, Reaction, Stay, Woken};
 use crate::base::sys::{self, Mutex};
 use crate::session::{Grant, Replaceable};
 
-/// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
-/// has released.
+/// Acquires the nodes of the recipe. The call replaces the node `replaceable`, which the previous
+/// thread has released.
 pub(crate) fn acquire<'a>(
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
@@ -33,19 +33,20 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
-    /// How it hears of its queue, once it watches anything in this session.
+    /// Receives the events of its queue. It exists once the call watches a node or a list in this
+    /// session.
     ears: Option<Ears>,
-    /// The last list that was delivered and is not used yet.
+    /// The last list that was received and is not used yet.
     listed: Option<Names>,
     czxids: HashMap<String, i64>,
 }
 
-/// How a call hears of its queue.
+/// Receives the events of a call's queue.
 struct Ears {
     /// Shared with the thread that delivers events.
     stay: Arc<Mutex<Stay<String, Names>>>,
     watcher: Watcher,
-    /// Has room for one: who is woken looks at the stay.
+    /// Has a capacity of one: the thread that is woken checks `stay`.
     wake: Receiver<()>,
 }
 
@@ -56,8 +57,8 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
 }
 
 impl Ears {
-    /// The thread that delivers an event, unless that is the grant, sends the next list, so that
-    /// the waiter is woken once, behind both. A waiter that watches the list is woken at once.
+    /// If an event is not the grant, the thread that delivers it requests the next list, so that
+    /// the waiter is woken only once, after both. A waiter that watches the list is woken at once.
     fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
         let (waker, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
@@ -69,11 +70,11 @@ impl Ears {
             };
             let name = event.path.rsplit('/').next().unwrap_or_default().to_owned();
             let is_end = event.event_type == EventType::NodeDeleted;
-            // With its session, the waiter begins anew.
+            // If the session has ended, the waiter starts again.
             let may_list = lists && event.event_type != EventType::WatchEnded;
             let reaction = its.lock().event(&name, is_end, requests.epoch(), may_list);
             match reaction {
-                // It may be awake already, or gone.
+                // The waiter may already be awake, or may have returned.
                 Reaction::Wake => drop(waker.try_send(())),
                 Reaction::Wait => {}
                 Reaction::List => {
@@ -105,7 +106,7 @@ impl Waiter<'_> {
 
     fn pass(&mut self) -> Result<Pass, Stop> {
         if self.attempt.find_session()? {
-            // Late events of the old session stay there.
+            // Late events of the old session go to the old watcher.
             self.ears = None;
             self.attempt.may_create = self.attempt.until.waits && self.stuck().is_empty();
         }
@@ -116,10 +117,11 @@ impl Waiter<'_> {
             let list = create_missing(attempt, recipe, watcher.as_ref(), replaceable)?;
             self.sort_out(list)?
         } else if let Some(names) = listed.filter(|_| !is_missing) {
-            // It was sent when our nodes were there.
+            // Our nodes existed when the list was requested.
             self.sort_out(names)?
         } else {
-            // Read before the list is sent: what that list does not show is gone.
+            // `stuck` is read before the list is requested; therefore, nodes that are missing in
+            // the list no longer exist.
             let stuck = self.stuck();
             let list = self.look()?;
             self.forget_gone(stuck, &list);
@@ -169,7 +171,7 @@ impl Waiter<'_> {
     // ---- looking
 
     fn look(&mut self) -> Result<Names, Stop> {
-        // The list shows everything that was reported until now.
+        // The list includes all changes that were reported until now.
         if let Some(ears) = &self.ears {
             let _ = ears.wake.try_recv();
         }
@@ -178,13 +180,14 @@ impl Waiter<'_> {
         self.sort_out(list)
     }
 
-    /// Returns the watcher of a list that is watched.
+    /// Returns the watcher of the list, if the call watches the list.
     fn list_watcher(&mut self) -> Option<Watcher> {
         self.recipe.watches_list().then(|| self.ears().watcher.clone())
     }
 
-    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
-    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
+    /// Compares our nodes with a list. If one of them is missing, another client has deleted it.
+    /// The list may contain the nodes of unanswered create requests. If there are more nodes than
+    /// necessary, the lowest are kept.
     fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
@@ -203,8 +206,8 @@ impl Waiter<'_> {
         Ok(list)
     }
 
-    /// Asks the recipe where our nodes stand, and the server when nodes were created if that
-    /// matters.
+    /// Returns the standing of our nodes according to the recipe. If the standing depends on when
+    /// nodes were created, requests their `Stat`s from the server.
     fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
         let mut children = names::children(list);
         loop {
@@ -231,13 +234,13 @@ impl Waiter<'_> {
 
     // ---- own nodes that cannot be deleted
 
-    /// Returns the names of own nodes in the directory that cannot be deleted. Where there are
-    /// some, a call creates nodes only after a look: otherwise each call would leave one more.
+    /// Returns the names of own nodes in the directory that cannot be deleted. If there are any, a
+    /// call creates nodes only after a list: otherwise, each call would leave one more such node.
     fn stuck(&self) -> Vec<String> {
         self.attempt.inner.own.stuck(&self.attempt.place)
     }
 
-    /// Forgets own nodes that could not be deleted and do not exist any more.
+    /// Forgets own nodes that could not be deleted and no longer exist.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
         let own = &self.attempt.inner.own;
         let gone = stuck.iter().filter(|name| !list.contains(name));
@@ -245,7 +248,8 @@ impl Waiter<'_> {
         gone.for_each(|name| own.remove_stuck(&self.attempt.place, name));
     }
 
-    /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
+    /// Returns `PermissionDenied` if the call could not be granted even after all nodes that can be
+    /// deleted are gone.
     fn check_room(&self, list: &Names) -> Result<(), Error> {
         let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
@@ -279,14 +283,14 @@ impl Waiter<'_> {
         } else {
             self.check_room(&list)?;
         }
-        // The list may be long, and so may the wait.
+        // The list may be large, and the wait may be long.
         drop(list);
         self.await_change()
     }
 
-    /// Watches the nodes ahead and our own nodes, as far as they are not watched. If the nearest
-    /// node has gone meanwhile, its event comes before the answer, behind that of our own node if
-    /// that is gone, too.
+    /// Watches the nodes ahead and our own nodes, unless they are already watched. If the nearest
+    /// node has been deleted meanwhile, its event arrives before the answer. If our own node has
+    /// been deleted as well, its event arrives first.
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
         let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
         let own = self.attempt.nodes[0].name.clone();
@@ -298,11 +302,12 @@ impl Waiter<'_> {
         }
     }
 
-    /// Watches these nodes. If one is gone, its event comes before the answer. Earlier changes of
-    /// their data do not matter: a hold reads its own.
+    /// Watches these nodes. If one of them no longer exists, its event arrives before the answer.
+    /// Earlier changes of their data do not matter, because a hold reads the data of its own node.
     ///
-    /// Servers send no event of a node that this client may not read, but set its watch all the
-    /// same. So the nearest node is read, too, unless another one of its directory was.
+    /// If this client may not read a node, servers do not send its events, but set its watch
+    /// without an error. Therefore, the nearest node is read as well, unless another node of its
+    /// directory was already read.
     fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         let directory = &facts.directory;
@@ -314,7 +319,7 @@ impl Waiter<'_> {
             let read = read.as_ref().map(|path| batch.get_data(path, None));
             (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
         });
-        // The read was answered before.
+        // The read was answered before the watches.
         let set = asked.map_err(Stop::from).and_then(|(read, set)| {
             set?;
             match read.map(Pending::wait) {
@@ -330,15 +335,15 @@ impl Waiter<'_> {
         set.inspect_err(|_| ears.stay.lock().unwatch(new))
     }
 
-    /// Waits for the grant, or for a reason to look again.
+    /// Waits for the grant, or for a reason to list again.
     fn await_change(&mut self) -> Result<Pass, Stop> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         loop {
             let wake = self.ears().wake.clone();
             if !self.attempt.wait(&wake, self.recipe.changes())? {
                 if !until.is_over() {
-                    // Perhaps no event came because the node ahead may not be read. The next call
-                    // that watches a node there reads it first.
+                    // The event may be missing because this client may not read the node ahead.
+                    // Therefore, the next call that watches a node there reads it first.
                     inner.requests.directories.note_readable(&facts.directory, false);
                 }
                 return self.attempt.look_again();

@@ -1,13 +1,15 @@
-//! The directories of locks: containers, which exist as long as the lock is in use. A node is created
-//! in one transaction with its directory, where that is missing, and the last node takes the
-//! directory along. The server removes what stays, some time after it is empty.
+//! The directories of locks. They are containers, which exist as long as the lock is in use. If the
+//! directory is missing, it is created in one transaction with the first node, and it is deleted
+//! together with the last node. If an empty directory is left over, the server removes it after
+//! some time.
 //!
-//! A directory is deleted only in the transaction that deletes a node of ours in it. The servers
-//! refuse it if the directory has other nodes, or if its data were set. So nothing of any other
-//! client is ever deleted. The client keeps the transaction that created each directory, and whether
-//! it was its own. One that another client created stays, and so does one in which nodes of other
-//! programs were seen: some programs make sure of their directory only once. These are left to the
-//! server, which removes a container when it finds it empty, once a minute by default.
+//! A directory is deleted only in the transaction that deletes one of our nodes in it. The servers
+//! refuse the transaction if the directory has other nodes, or if its data were set. Therefore, the
+//! nodes and data of other clients are never deleted. For each directory, the client stores which
+//! transaction created it, and whether that was its own. It does not delete directories that
+//! another client created, or that have contained nodes of other programs, because some programs
+//! ensure only once that their directory exists. The server removes such containers: by default, it
+//! checks once a minute whether they are empty.
 
 use std::collections::HashMap;
 
@@ -18,34 +20,37 @@ use crate::base::path::LockPath;
 use crate::base::shortcuts;
 use crate::base::sys::{self, Mutex};
 
-/// The version of data that nobody has set since the node was created.
+/// The version of data that have not been set since the node was created.
 const NEW: i32 = 0;
 
-/// The most directories that a client knows. If there are more, it begins anew: that costs requests,
-/// and nothing else.
+/// The maximum number of directories that a client stores. If there are more, it clears the table,
+/// which only costs additional requests.
 const MOST: usize = 8192;
 
-/// A directory that exists, as far as this client knows.
+/// A directory that exists, according to the answers that this client has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Directory {
     /// The transaction that created it.
     czxid: i64,
-    /// Whether this client created it, and so may delete it.
+    /// Whether this client created it, and therefore may delete it.
     is_ours: bool,
-    /// Whether it stays all the same: nodes of other programs were seen in it, or it has data.
+    /// Whether it stays even if it is ours: it has contained nodes of other programs, or it has
+    /// data.
     stays: bool,
-    /// Whether this client has read a node of another one in it. It may well read the others, so it
-    /// need not ask before it waits for one.
+    /// Whether this client has read a node of another client in it. In that case, the client
+    /// assumes that it may read the others as well, and does not read a node before it waits for
+    /// that node.
     ///
-    /// What the conclusion rests on, and who could break it: *all nodes of a directory may be read*,
-    /// because clients that share a lock need READ on each other's nodes. A client can break this by
-    /// taking READ of its node from this one. Then the server sends no event of it, and a waiter only
-    /// looks (`Requests::next_look`). From such a look on, the next call that watches a node there
-    /// reads it first.
+    /// The assumption behind this conclusion, and who could break it: *all nodes of a directory may
+    /// be read*, because clients that share a lock need READ on each other's nodes. Another client
+    /// can break this by revoking this client's READ permission on its node. In that case, the
+    /// server does not send events of that node, and a waiter only lists periodically
+    /// (`Requests::next_look`). After such a list, the next call that watches a node in the
+    /// directory reads it first.
     is_readable: bool,
 }
 
-/// The directories of locks that this client knows.
+/// The directories of locks that this client has stored.
 #[derive(Debug, Default)]
 pub(crate) struct Directories(Mutex<HashMap<LockPath, Directory>>);
 
@@ -60,7 +65,8 @@ impl Directories {
         self.0.lock().get(directory).is_some_and(|known| known.is_ours && !known.stays)
     }
 
-    /// Returns whether the directory that exists is not the one in which this node was created.
+    /// Returns whether the directory was created again after this node, and therefore is not the
+    /// directory of the node.
     pub(super) fn is_later(&self, directory: &LockPath, node: i64) -> bool {
         self.0.lock().get(directory).is_some_and(|known| known.czxid > node)
     }
@@ -71,24 +77,24 @@ impl Directories {
         shortcuts::are_on() && self.0.lock().get(directory).is_some_and(is_readable)
     }
 
-    /// Notes whether a node in it was read.
+    /// Notes whether the nodes in it may be read.
     pub(crate) fn note_readable(&self, directory: &LockPath, is_readable: bool) {
         let mut all = self.0.lock();
         all.get_mut(directory).into_iter().for_each(|known| known.is_readable = is_readable);
     }
 
-    /// Notes that this client has created it.
+    /// Notes that this client has created the directory.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
         self.note(directory, Directory { czxid, is_ours: true, stays: false, is_readable: false });
     }
 
-    /// Notes that it stays.
+    /// Notes that the directory stays.
     pub(super) fn note_stays(&self, directory: &LockPath) {
         self.0.lock().get_mut(directory).into_iter().for_each(|known| known.stays = true);
     }
 
-    /// Notes what a list has shown: which directory there is, and these nodes in it. Returns their
-    /// names.
+    /// Notes the result of a list: which directory exists, and which nodes it contains. Returns the
+    /// names of the nodes.
     pub(crate) fn listed(&self, directory: &LockPath, (names, stat): (Names, Stat)) -> Names {
         let stays = names.iter().any(|name| names::id_of(name).is_none());
         let czxid = stat.czxid;
@@ -96,22 +102,24 @@ impl Directories {
         names
     }
 
-    /// Notes that it is missing, or about to be deleted. Returns what was known.
+    /// Notes that the directory is missing, or about to be deleted. Returns the entry that was
+    /// stored.
     pub(crate) fn note_missing(&self, directory: &LockPath) -> Option<Directory> {
         self.0.lock().remove(directory)
     }
 
-    /// Notes that it was not deleted. This was known before; another one may have been made since.
+    /// Notes that the directory was not deleted. `known` is the earlier entry; the directory may
+    /// have been created again since.
     pub(super) fn put_back(&self, directory: &LockPath, known: Option<Directory>) {
         known.into_iter().for_each(|known| self.note(directory, known));
     }
 
-    /// Adds what is known of a directory to what was known before. Several threads may learn of it at
-    /// the same moment, and in any order.
+    /// Adds new facts about a directory to the stored ones. Several threads may receive facts about
+    /// it at the same moment, and in any order.
     fn note(&self, directory: &LockPath, one: Directory) {
         let mut all = self.0.lock();
         match all.get_mut(directory) {
-            // This is of an earlier directory.
+            // `one` describes an earlier directory.
             Some(known) if known.czxid > one.czxid => {}
             Some(known) if known.czxid == one.czxid => {
                 let stays = known.is_ours && one.stays && !known.stays;
@@ -129,13 +137,13 @@ impl Directories {
         }
     }
 
-    /// Forgets all: the servers may have lost their data.
+    /// Forgets all directories, because the servers may have lost their data.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }
 }
 
-/// Returns the writes that create these directories, and a node in the last one.
+/// Returns the operations that create these directories, and a node in the last one.
 pub(crate) fn with_directories<'a>(
     acl: &'a [Acl],
     levels: &'a [LockPath],
@@ -146,8 +154,8 @@ pub(crate) fn with_directories<'a>(
     levels.iter().map(level).chain([node]).collect()
 }
 
-/// Returns the path and the czxid of the node that a transaction created last; no path if it created
-/// none.
+/// Returns the path and the czxid of the node that the last operation of a transaction created. The
+/// path is empty if that operation did not create a node.
 pub(crate) fn last_created(results: Vec<OpResult>) -> (String, i64) {
     match results.into_iter().next_back() {
         Some(OpResult::Created { path, czxid }) => (path, czxid),
@@ -155,8 +163,8 @@ pub(crate) fn last_created(results: Vec<OpResult>) -> (String, i64) {
     }
 }
 
-/// Replaces a node of ours by another one, and its directory by another one, in one transaction. The
-/// servers refuse it if the directory has other nodes, or if its data were set.
+/// Replaces one of our nodes and its directory with new ones, in one transaction. The servers
+/// refuse it if the directory has other nodes, or if its data were set.
 pub(crate) fn replace_with_directory(
     batch: &mut Batch<'_>,
     acl: &[Acl],
@@ -203,7 +211,7 @@ mod tests {
         directories.note_made(&path, 7);
         directories.listed(&path, empty(5));
         assert!(directories.is_ours(&path), "the list is of an earlier one");
-        // A list comes while a deletion is under way.
+        // A list arrives while a deletion is not answered yet.
         let known = directories.note_missing(&path);
         directories.listed(&path, empty(9));
         directories.put_back(&path, known);

@@ -1,4 +1,5 @@
-//! The state, the events and the counts of a client's connection, for users. It knows no session.
+//! The state, the events and the counts of a client's connection, for users. This module does not
+//! use sessions.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -8,24 +9,25 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::base::sys::{self, Mutex};
 
-/// The most events that a subscriber may leave unread.
+/// The maximum number of unread events of a subscriber.
 const UNREAD: usize = 256;
 
-/// With fewer subscribers than this nobody looks for those that have gone.
+/// With fewer subscribers than this, the client does not check whether some of them were dropped.
 const FEW: usize = 64;
 
 /// Whether a client has a connection.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
-    /// There is a connection, which was alive at the last answer.
+    /// There is a connection, which was alive when the last answer arrived.
     Connected,
-    /// There is no connection. Holds are held while their leases run.
+    /// There is no connection. Holds last while their leases run.
     Suspended,
     /// There has been no connection for a session timeout, or the servers have ended the session.
-    /// Nothing is held any more. If the session lives, waiting calls keep their queue positions.
+    /// The client no longer holds any lock. If the session is still alive, waiting calls keep their
+    /// queue positions.
     Lost,
-    /// The client was closed, which is final.
+    /// The client was closed. This state is final.
     Closed,
 }
 
@@ -33,23 +35,24 @@ pub enum ClientState {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionEvent {
-    /// The client has a connection: the next one, with the same session if that still lives,
-    /// otherwise with a new one; or the first one, after
-    /// [`connect_lazily`](crate::ClientBuilder::connect_lazily).
+    /// The client has connected: for the first time, after
+    /// [`connect_lazily`](crate::ClientBuilder::connect_lazily), or again. After an interruption,
+    /// the session is the same if it is still alive, and otherwise a new one.
     Connected,
     /// The connection broke. Held locks stay held while their leases run.
     Suspended,
-    /// No connection came for a session timeout, or the servers have ended the session. Nothing is
-    /// held any more.
+    /// The client could not connect for a session timeout, or the servers have ended the session.
+    /// It no longer holds any lock.
     Lost,
 }
 
-/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It
-/// derefs to the receiver, for `select!` and for waits with a timeout. As an iterator it waits for
-/// each event, until the client is closed.
+/// A channel that receives the changes of the connection, from
+/// [`Client::subscribe`](crate::Client::subscribe). It dereferences to the receiver, for `select!`
+/// and for waits with a timeout. As an iterator, it waits for each event, until the client is
+/// closed.
 ///
-/// Clones are the same channel, and one of them receives each event. The channel ends when the last
-/// clone is dropped, also for clones of the receiver alone.
+/// Clones share the same channel, and each event is received by only one of them. The channel ends
+/// when the last clone is dropped, even if clones of the receiver itself still exist.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client, work: &zoolock::crossbeam_channel::Receiver<u32>) {
@@ -63,7 +66,7 @@ pub enum ConnectionEvent {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "events are told to whoever keeps it"]
+#[must_use = "events are received only while the subscription exists"]
 pub struct Subscription(Arc<Receiver<ConnectionEvent>>);
 
 impl Deref for Subscription {
@@ -82,7 +85,7 @@ impl Iterator for Subscription {
     }
 }
 
-/// Counts since the client was created. All except the gauges only grow.
+/// Counts since the client was created. All values except the gauges only increase.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -92,47 +95,49 @@ pub struct Stats {
     pub events: u64,
     /// Connections on which the client had a session.
     pub connections: u64,
-    /// Sessions opened: one more than those that have expired.
+    /// Sessions opened: one more than the number of sessions that have expired.
     pub sessions: u64,
     /// Sessions resumed on another connection.
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
     /// Gauge: holds, and released locks that [`hold_at_least`](crate::LockOptions::hold_at_least)
-    /// keeps busy. Permits that were taken together count once.
+    /// keeps busy. Permits that were acquired together count once.
     pub held: usize,
-    /// Gauge: calls that wait for a lock at the servers, or are about to have it. Threads that wait
-    /// for another thread of this process are not counted.
+    /// Gauge: calls that wait for a lock on the servers, or are about to acquire it. Threads that
+    /// wait for another thread of this process are not counted.
     pub waiting: usize,
-    /// Gauge: nodes that the client deletes or looks for without a caller, and that are not known to be
-    /// gone. A release [in the background](crate::LockOptions::background_release) counts once its
-    /// first deletion had no answer.
+    /// Gauge: nodes that the client deletes or searches for in the background, until it is certain
+    /// that they do not exist. A release [in the
+    /// background](crate::LockOptions::background_release) counts only if its first deletion did
+    /// not get an answer.
     pub deleting: usize,
     /// Gauge: whether a [reaper](crate::ClientBuilder::reaper) has accepted the client's session, as
     /// far as the client knows.
     pub is_registered: bool,
 }
 
-/// The subscribers, and what they were told last. One mutex for both keeps events in the order of
-/// the changes.
+/// The subscribers, and the last event that was sent to them. A single mutex for both keeps events
+/// in the order of the changes.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers(Mutex<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
     is_closed: bool,
-    /// When the connection broke. `None` with a connection, and after `Lost` was told.
+    /// When the connection broke. `None` while there is a connection, and after `Lost` was sent.
     suspended: Option<Instant>,
-    /// When the current connection came.
+    /// When the current connection was established.
     connected: Option<Instant>,
-    /// `Lost` was told, and nothing since.
+    /// `Lost` was the last event that was sent.
     is_lost: bool,
     subscribed: Vec<Subscribed>,
-    /// With this many, those that have gone are removed.
+    /// With this many subscribers, those that were dropped are removed.
     sweep_at: usize,
 }
 
-/// One subscriber. A sender alone cannot tell whether anybody receives.
+/// One subscriber. The receiver is included because a sender cannot check whether its channel still
+/// has a receiver.
 #[derive(Debug)]
 struct Subscribed {
     receiver: Weak<Receiver<ConnectionEvent>>,
@@ -141,7 +146,7 @@ struct Subscribed {
 
 impl Subscribers {
     pub(super) fn subscribe(&self) -> Subscription {
-        // A bounded channel would have memory for all `UNREAD` events from the beginning.
+        // A bounded channel would allocate memory for all `UNREAD` events at the beginning.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
         let mut told = self.0.lock();
@@ -164,7 +169,7 @@ impl Subscribers {
         told.tell(ConnectionEvent::Connected);
     }
 
-    /// Tells once that the connection has been lost, if it has been suspended for `after`.
+    /// Sends `Lost` once, if the connection has been suspended for `after`.
     pub(super) fn lost(&self, after: Duration) {
         let mut told = self.0.lock();
         if told.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
@@ -178,12 +183,12 @@ impl Subscribers {
         self.0.lock().connected.is_some_and(|since| sys::now() - since > time)
     }
 
-    /// Returns whether subscribers were told of the loss, and of nothing since.
+    /// Returns whether `Lost` was the last event that was sent to subscribers.
     pub(super) fn is_lost(&self) -> bool {
         self.0.lock().is_lost
     }
 
-    /// Ends all channels with the client.
+    /// Ends all channels, because the client is closed.
     pub(super) fn close(&self) {
         let mut told = self.0.lock();
         told.is_closed = true;
@@ -192,7 +197,8 @@ impl Subscribers {
 }
 
 impl Told {
-    /// Adds a subscriber. Keeps at most twice as many as there are receivers, even without events.
+    /// Adds a subscriber. Keeps at most twice as many subscribers as there are receivers (but up to
+    /// [`FEW`] in any case), even without events.
     fn add(&mut self, subscribed: Subscribed) {
         if self.subscribed.len() >= self.sweep_at {
             self.subscribed.retain(Subscribed::is_live);
@@ -212,10 +218,10 @@ impl Subscribed {
         self.receiver.strong_count() > 0
     }
 
-    /// Sends an event, unless too many are unread. Logs nothing, because a logger may block.
+    /// Sends an event, unless too many events are unread. Does not log, because a logger may block.
     fn tell(&self, event: ConnectionEvent) {
         if self.sender.len() < UNREAD {
-            // The receiver may be dropped just now.
+            // The receiver may have been dropped at this moment.
             let _ = self.sender.send(event);
         }
     }

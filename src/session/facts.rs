@@ -1,30 +1,30 @@
-//! What a lock object requests, and a node of it.
+//! The facts of a lock object, and its nodes.
 
 use super::table::Key;
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
 use crate::base::path::LockPath;
 
-/// What a lock object requests with each call. Its holds share this.
+/// The values that are the same in each call of a lock object. Its holds share them.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// The path that users know.
+    /// The path that the user passed.
     pub(crate) lock: LockPath,
-    /// The directory of the nodes: the lock's path, below it, or above it.
+    /// The directory of the nodes: the lock's path, a directory below it, or the one above it.
     pub(crate) directory: LockPath,
     pub(crate) kind: LockKind,
     pub(crate) options: LockOptions,
 }
 
 impl Facts {
-    /// Returns whether this is the turn of a semaphore: its owner waits for permits and holds
-    /// nothing yet.
+    /// Returns whether this is the turn of a semaphore: the lock that a call holds while it waits
+    /// for permits. Its owner does not hold any permits yet.
     pub(crate) fn is_turn(&self) -> bool {
         self.kind == LockKind::Exclusive && self.directory != self.lock
     }
 
-    /// Returns whether nodes of one lock object serve the other one: they say the same of their
-    /// owner, apart from its thread, and end in the same way.
+    /// Returns whether two lock objects can use the same nodes: the nodes contain the same
+    /// identity, and end in the same way.
     pub(crate) fn can_share_nodes(&self, other: &Facts) -> bool {
         let own = |facts: &Facts| {
             let options = &facts.options;
@@ -44,11 +44,12 @@ pub(crate) struct Node {
     /// Its number in the table.
     pub(crate) key: Key,
     pub(crate) name: String,
-    /// The transaction that created it.
+    /// The id of the transaction that created it.
     pub(crate) czxid: i64,
-    /// The fencing token: the czxid, or that of the write for a read under a write.
+    /// The fencing token: its czxid. For a read under a write, this is the token of the write.
     pub(crate) token: u64,
-    /// The directory is deleted with the node, unless it has others by then: this client made it,
-    /// and the node was alone at the grant.
+    /// The directory is deleted together with the node, unless it has other nodes at that time.
+    /// This is set if this client created the directory, and the node was alone when it was
+    /// granted.
     pub(crate) takes_directory: bool,
 }

@@ -1,4 +1,4 @@
-//! Guarded writes: the servers carry them out only while the nodes of the holds exist.
+//! Guarded writes. The servers carry them out only while the nodes of the holds exist.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::base::error::{ConflictReason, Error, LossReason, Result};
 use crate::base::sys;
 use crate::base::wait::Until;
 
-/// The protocol's value for any version.
+/// The protocol's value for "any version".
 const ANY: i32 = -1;
 
-/// One write, or a check that the others depend on.
+/// A write, or a check that the writes depend on.
 #[derive(Clone)]
 pub(crate) struct Write {
     pub(crate) path: String,
@@ -29,16 +29,16 @@ pub(crate) enum What {
     Delete(Option<i32>),
 }
 
-/// A hold that guards writes by one of its nodes.
+/// A hold that guards writes with one of its nodes.
 pub(crate) struct Guarding {
     pub(crate) grant: Arc<Grant>,
     /// The index of the node.
     pub(crate) index: usize,
 }
 
-/// Carries out these writes in one transaction that checks the nodes of these holds, in the
-/// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
-/// the writes would be carried out for that thread.
+/// Carries out these writes in one transaction, in the session of the nodes. The transaction checks
+/// that the nodes of these holds exist. While its outcome is unknown, the nodes are not handed over
+/// to another thread, because the writes could then be carried out during the hold of that thread.
 pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result<()> {
     holds.iter().try_for_each(|hold| may_guard(of, &hold.grant))?;
     let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
@@ -70,10 +70,10 @@ pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result
 /// Returns an error if this hold cannot guard writes.
 fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     let reason = if !grant.nodes().term.is_of(&holds.requests) {
-        "it is of another client"
+        "it belongs to another client"
     } else if grant.nodes().facts.kind.is_single_node() {
-        "the node of an EphemeralLock has the same name for every holder, so that the servers \
-         cannot tell whose it is"
+        "the node of an EphemeralLock has the same name for every holder, therefore the servers \
+         cannot check who owns it"
     } else {
         return Ok(());
     };
@@ -81,7 +81,7 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     Err(Error::invalid("hold", reason))
 }
 
-/// Returns what it means that nothing was carried out.
+/// Returns the error for a transaction that was not carried out.
 fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -> Error {
     let first = &holds[0].grant;
     let lock = first.path();
@@ -109,7 +109,7 @@ fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -
         sys::reached("a guarded write finds the node of its hold deleted");
         of.node_gone(grant.nodes());
         let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-        // The owner may have released the hold meanwhile.
+        // The owner may already have released the hold.
         return grant.check().err().unwrap_or(Error::Lost { path, reason });
     };
     let reason = match (kind, &write.what) {
@@ -125,7 +125,8 @@ fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -
 }
 
 impl Write {
-    /// Returns an error for a version that means any, and for a write to one of the guarding nodes.
+    /// Returns an error if the version has the meaning "any version", or if this writes to one of
+    /// the guarding nodes.
     fn check(&self, guards: &[String]) -> Result<()> {
         let (version, writes) = match &self.what {
             What::Check(version) => (*version, false),
@@ -133,7 +134,7 @@ impl Write {
             What::Create(_) => (None, true),
         };
         if version == Some(ANY) {
-            let reason = format!("{ANY} would be any version: {:?}", self.path);
+            let reason = format!("{ANY} would match any version of {:?}", self.path);
             return Err(Error::invalid("version", reason));
         }
         if writes && guards.contains(&self.path) {

@@ -1,13 +1,14 @@
-//! Holds from the grant to the end: the losses that clocks and servers bring, and the watches of
-//! their nodes.
+//! Holds, from the grant to the end: the losses that clocks and servers cause, and the watches of
+//! the nodes.
 //!
-//! The assumptions of this module, what each rests on, and who could break it:
-//! - *The nodes of a hold exist*: their session lives while the lease runs, and no other client
-//!   deletes them. A client with permission to delete them can break this. A watch, set a quarter
-//!   of the session timeout after the grant, reports it.
-//! - *Events report what is watched*. A client that first takes READ from this one can break this,
-//!   because servers send events of a node only to clients that may read it by then. So held nodes
-//!   are [looked at again](Requests::next_look) after some session timeouts.
+//! The assumptions of this module, the reason for each, and who could break it:
+//! - *The nodes of a hold exist*: their session is alive while the lease runs, and other clients do
+//!   not delete them. A client with permission to delete them can break this. A watch, which is set
+//!   a quarter of the session timeout after the grant, reports it.
+//! - *Events report the changes of watched nodes*. A client that first revokes this client's READ
+//!   permission can break this, because servers send events of a node only to clients that may read
+//!   it at that time. Therefore, held nodes are [checked again](Requests::next_look) after some
+//!   session timeouts.
 
 use std::mem;
 use std::sync::Arc;
@@ -51,16 +52,17 @@ impl Holds {
         })
     }
 
-    /// Takes own nodes, which were seen to be first in their queue, and makes a hold of them. Returns
-    /// `None` if no lease is long enough to hold the nodes in, or if it ran out meanwhile: then the
-    /// nodes are taken and deleted.
+    /// Makes a hold of own nodes that were found to be first in their queue. Returns `None` if the
+    /// lease is too short to hold the nodes. If the lease runs out meanwhile, also returns `None`,
+    /// and takes and deletes the nodes.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
-    /// is of use. If the connection falls silent right after the grant, that is noticed a quarter
-    /// of the session timeout later, and a fifth is left to connect again. With less than that,
-    /// nothing is granted. If the process stood still, the servers may not have heard from it for
-    /// nearly a session timeout, and its next sign of life is certified only a quarter later. The
-    /// [margin](crate::LockOptions::margin) comes on top of both.
+    /// can extend it. If the connection falls silent right after the grant, this is detected a
+    /// quarter of the session timeout later, and a fifth is left to connect again. If the lease is
+    /// shorter than a fifth, the nodes are not granted. If the process was paused, the servers may
+    /// not have received a request from it for nearly a session timeout, and its next request is
+    /// certified only a quarter later. The [margin](crate::LockOptions::margin) is added to both
+    /// limits.
     pub(crate) fn grant(
         self: &Arc<Self>,
         facts: &Arc<Facts>,
@@ -84,7 +86,7 @@ impl Holds {
             }
             return Ok(None);
         }
-        // Before anybody can rely on it.
+        // This is done before the caller can rely on the margin.
         self.requests.registrar.iter().for_each(|registrar| registrar.allow(margin));
         let term = Term::new(&self.requests, lease, margin);
         let grant = self.registry.add(
@@ -92,7 +94,7 @@ impl Holds {
             |number| Nodes::new(number, facts, identity, mem::take(own), term),
         )?;
         let nodes = grant.nodes();
-        // From here on, the end of the lease ends the hold. The lease may have ended before.
+        // From here on, the end of the lease ends the hold. The lease may have ended earlier.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
@@ -107,18 +109,17 @@ impl Holds {
 
     // ---- time
 
-    /// Has [`attend`](Holds::attend) called at this instant or before.
+    /// Schedules [`attend`](Holds::attend) at this instant or earlier.
     pub(super) fn attend_at(self: &Arc<Self>, when: Instant) {
         self.timer.set(when, &self.requests.zk, self, Holds::attend);
     }
 
-    /// Sets the alarms that end this hold when it has lasted for as long as it may, or its margin
-    /// begins.
+    /// Sets the alarms that end this hold when its maximum time is over, or when its margin begins.
     pub(crate) fn set_alarms(self: &Arc<Self>, grant: &Grant) {
         grant.ends_at().into_iter().for_each(|end| self.attend_at(end));
     }
 
-    /// Lets a hold end `time` from now. Returns an error if it is over.
+    /// Lets a hold end `time` from now. Returns an error if it has already ended.
     pub(crate) fn expire_in(self: &Arc<Self>, grant: &Grant, time: Duration) -> Result<()> {
         if !grant.expire_at(after(sys::now(), time)) {
             grant.check()?;
@@ -127,8 +128,8 @@ impl Holds {
         Ok(())
     }
 
-    /// Does what is due: looks at nodes that have been held for a while, and ends those that were
-    /// held or reserved for long enough.
+    /// Does the work that is due. Checks nodes that have been held for a while, and ends those that
+    /// were held or reserved for long enough.
     fn attend(self: &Arc<Self>, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -171,7 +172,7 @@ impl Holds {
 
     // ---- losses
 
-    /// Loses all holds whose lease has run out.
+    /// Ends all holds whose lease has run out, as lost.
     pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
         let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
@@ -179,7 +180,7 @@ impl Holds {
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
 
-    /// Ends all holds, and grants none any more.
+    /// Ends all holds, and refuses new ones from now on.
     pub(super) fn close(&self) {
         let reason = LossReason::ClientClosed;
         for nodes in self.registry.close() {
@@ -189,15 +190,15 @@ impl Holds {
         }
     }
 
-    /// Ends the nodes and their holds, which are lost.
+    /// Ends the nodes and their holds as lost.
     fn lose(&self, nodes: &Nodes, reason: LossReason) {
         if let Some(grants) = nodes.end(End::Lost(reason)) {
             self.after_loss(nodes, &grants, reason);
         }
     }
 
-    /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
-    /// ended with its session.
+    /// Handles the fact that one of the nodes no longer exists although this client has not deleted
+    /// it. If the lease is over, the node ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
         let is_deleted = !nodes.term.left().is_zero();
         let reason = match sys::reached_if(is_deleted, "a node that is held is deleted") {
@@ -207,8 +208,9 @@ impl Holds {
         self.lose(nodes, reason);
     }
 
-    /// Deletes nodes of lost holds. Their session may live on, and the nodes with it. Where the clocks
-    /// have ended a hold with a margin, its nodes stay for that long.
+    /// Deletes the nodes of lost holds, because their session, and the nodes with it, may continue
+    /// to exist. If the clocks have ended a hold with a margin, its nodes stay for the time of the
+    /// margin.
     pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.registry.remove(nodes);
         self.levels.lost(nodes, grants);
@@ -247,7 +249,7 @@ impl Holds {
 
     // ---- nodes without a hold
 
-    /// Ends and deletes nodes that nobody holds. Does nothing if somebody does.
+    /// Ends and deletes nodes that are not held. Does nothing if a thread holds them.
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
         if nodes.end_unwanted() {
             self.registry.remove(nodes);
@@ -257,7 +259,7 @@ impl Holds {
 
     // ---- watches of held nodes: their data tell of revocation requests and deletions
 
-    /// Looks at nodes that are held, whatever events were received.
+    /// Checks nodes that are held, regardless of the events that were received.
     pub(super) fn look_at(self: &Arc<Self>, nodes: &Arc<Nodes>) {
         match self.read_all(nodes) {
             true => sys::reached("what is held is looked at though nothing was told"),
@@ -265,7 +267,7 @@ impl Holds {
         }
     }
 
-    /// Watches the nodes from now on, if they are not watched yet, and reads them.
+    /// Watches the nodes from now on and reads them, unless they are already watched.
     pub(crate) fn watch(self: &Arc<Self>, nodes: &Arc<Nodes>) {
         let (watched, me) = (Arc::downgrade(nodes), Arc::downgrade(self));
         let watcher = Watcher::new(move |event: &WatchedEvent| {
@@ -308,18 +310,20 @@ impl Holds {
     ) {
         let node = &nodes.list[index];
         match read {
-            // The node of another owner, at the path of a single node.
+            // This is the node of another owner, at the path of a single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
                 sys::reached("a single node that is held is another one by now");
                 self.node_gone(nodes);
             }
-            // Nobody asks for a single node: the answer could be written to that of the next owner.
+            // A single node cannot be requested, because the answer could be written to the node of
+            // the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
                 sys::reached("a holder is asked to let go");
                 nodes.mark_requested(index, stat.mzxid);
                 self.answer_request(nodes, index, stat.version);
-                // If no thread holds the nodes, there is no holder to ask.
+                // If no thread holds the nodes, they are released at once, unless they are
+                // reserved.
                 self.end_unwanted(nodes);
             }
             Ok(_) => {}
@@ -327,7 +331,8 @@ impl Holds {
             Err(error) => {
                 sys::reached("a look at what is held has no answer");
                 nodes.stop_watching();
-                // Connections that break soon would let no later look through. Other errors may last.
+                // The check is repeated at once, because on connections that break often, a later
+                // one may never be answered. Other errors may persist.
                 if error.kind() == ErrorKind::ConnectionLoss {
                     self.attend_at(sys::now());
                 }
@@ -335,12 +340,12 @@ impl Holds {
         }
     }
 
-    /// Writes the owner's identity into the node's data again, with the fact that the lock was
+    /// Writes the owner's identity into the node's data again, and marks that the lock was
     /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.term.session_id());
         let (path, data) = (nodes.facts.path_of(&nodes.list[index]), data::answer(&nodes.identity));
-        // The data are for people, who can do without.
+        // The data are only information for operators; therefore, the result is ignored.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
 }

@@ -1,5 +1,5 @@
-//! What is done later, on a thread of the client: at an answer, or at an instant. None of it keeps
-//! alive what it is about.
+//! Calls that happen later, on a thread of the client: when an answer arrives, or at an instant.
+//! They do not keep the object alive that they are for.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use zookeeper::{Pending, ZooKeeper};
 
 use crate::base::sys::Mutex;
 
-/// Calls `then` with this object and the answer to a request, if it is still there.
+/// Calls `then` with this object and the answer to a request, if the object still exists.
 pub(super) fn on_done<T: Send + Sync + 'static, A: Send + 'static>(
     answer: Pending<A>,
     of: &Arc<T>,
@@ -18,7 +18,7 @@ pub(super) fn on_done<T: Send + Sync + 'static, A: Send + 'static>(
     answer.on_done(move |answer| drop(of.upgrade().inspect(|of| then(of, answer))));
 }
 
-/// Calls `then` with this object at an instant, if it is still there.
+/// Calls `then` with this object at an instant, if the object still exists.
 pub(super) fn call_at<T: Send + Sync + 'static>(
     zk: &ZooKeeper,
     when: Instant,
@@ -29,13 +29,14 @@ pub(super) fn call_at<T: Send + Sync + 'static>(
     zk.call_at(when, move || drop(of.upgrade().inspect(then)));
 }
 
-/// The earliest instant at which something is due. An alarm cannot be called off, so a later one
-/// that was set before finds that it is not current and does nothing.
+/// The earliest instant at which something is due. An alarm cannot be cancelled. Therefore, if an
+/// earlier alarm replaces it, the old alarm detects that it is not current, and does nothing.
 #[derive(Debug, Default)]
 pub(super) struct Timer(Mutex<Option<Instant>>);
 
 impl Timer {
-    /// Has `attend` called at `when` or before. `attend` gets the instant of its alarm.
+    /// Schedules a call of `attend` at `when` or earlier. `attend` receives the instant of its
+    /// alarm.
     pub(super) fn set<T: Send + Sync + 'static>(
         &self,
         when: Instant,
@@ -52,7 +53,7 @@ impl Timer {
         call_at(zk, when, of, move |of| attend(of, when));
     }
 
-    /// Returns whether the alarm for `when` is current, and takes it out.
+    /// Returns whether the alarm for `when` is current, and removes it.
     pub(super) fn fires(&self, when: Instant) -> bool {
         self.0.lock().take_if(|due| *due == when).is_some()
     }

@@ -1,5 +1,6 @@
-//! The first levels of a client's locks, one for each path and kind. All objects of a path share
-//! its level, however many there are and however short they live. It does not know queues.
+//! The levels of a client's locks. A level is the in-process queue of one path and one kind of
+//! lock. All objects of that path and kind share it, regardless of their number and lifetime. This
+//! module does not handle the queues on the servers.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -15,26 +16,26 @@ use crate::base::kind::LockKind;
 use crate::base::path::LockPath;
 use crate::base::sys::Mutex;
 
-/// What a thread hands over to the next one.
+/// What a thread hands over to the next thread.
 pub(crate) enum Handed {
-    /// Its nodes, to be held again.
+    /// Its nodes, which the next thread holds again.
     Nodes(Arc<Nodes>),
-    /// Its released node, to be replaced.
+    /// Its released node, which the next thread replaces.
     Replaceable(Replaceable),
 }
 
-/// A released node that the next thread for the same lock replaces, with its directory: it deletes
-/// both in the transaction that creates its own. If it does not, the thread that released the node
-/// deletes it.
+/// A released node that the next thread for the same lock replaces together with its directory. The
+/// next thread deletes both in the transaction that creates its own node. Otherwise, the thread
+/// that released the node deletes it.
 #[derive(Debug)]
 pub(crate) struct Replaceable {
     pub(super) nodes: Arc<Nodes>,
-    /// The result of the release, or `None` if the fate of the node is unknown.
+    /// The result of the release, or `None` if it is unknown whether the node was deleted.
     pub(super) result: Sender<Option<Result<()>>>,
 }
 
 impl Replaceable {
-    /// Returns the session of the node. Only a call in the same session can delete it.
+    /// Returns the session of the node. Only a call in the same session can delete the node.
     pub(crate) fn session(&self) -> i64 {
         self.nodes.term.session_id()
     }
@@ -44,14 +45,14 @@ impl Replaceable {
     }
 }
 
-/// The first level of one path. It lasts while an object of the path has it.
+/// The in-process queue of one path. It exists as long as an object of the path uses it.
 pub(crate) struct Level {
     pub(crate) local: Local<Arc<Grant>, Handed>,
     key: Key,
     levels: Weak<Levels>,
 }
 
-/// What locks have in common that share a first level.
+/// The properties that locks have in common if they share a level.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     lock: LockPath,
@@ -66,20 +67,20 @@ impl Key {
     }
 }
 
-/// The first levels of one client.
+/// The levels of one client.
 #[derive(Default)]
 pub(crate) struct Levels(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
     levels: HashMap<Key, Weak<Level>>,
-    /// How many objects there ever were.
+    /// How many objects were ever created.
     objects: u64,
 }
 
 impl Levels {
-    /// Returns the first level for a new object, and the object's number. A new level calls `discard`
-    /// with what was handed over and nobody takes.
+    /// Returns the level for a new object, and the object's number. A new level calls `discard`
+    /// with each value that was handed over, but that no thread takes.
     pub(crate) fn join(
         self: &Arc<Self>,
         facts: &Facts,
@@ -99,14 +100,14 @@ impl Levels {
         (level, number)
     }
 
-    /// Lets other objects in, because these holds of the nodes were lost.
+    /// Lets other objects enter, because these holds of the nodes were lost.
     pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
         let key = Key::of(&nodes.facts);
         let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
         level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
     }
 
-    /// Removes a level that has ended, unless its path has another one by now.
+    /// Removes a level that has ended, unless its path already has another one.
     fn remove(&self, ended: &Level) {
         let mut table = self.0.lock();
         if table.levels.get(&ended.key).is_some_and(|level| ptr::eq(level.as_ptr(), ended)) {
@@ -114,7 +115,7 @@ impl Levels {
         }
     }
 
-    /// Returns how many paths have a level.
+    /// Returns how many levels there are.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.0.lock().levels.len()
@@ -122,7 +123,7 @@ impl Levels {
 }
 
 impl Level {
-    /// Lets other objects in, because this hold was lost.
+    /// Lets other objects enter, because this hold was lost.
     pub(crate) fn lost(&self, grant: &Arc<Grant>) {
         self.local.lose(|hold| Arc::ptr_eq(hold, grant));
     }
@@ -164,7 +165,8 @@ mod tests {
         let levels = Arc::new(Levels::default());
         let facts = facts("/a");
         let (ended, _) = levels.join(&facts, drop);
-        // The entry of the next one, which an object has made between the last use and the drop.
+        // Makes room for the entry of the next level, as if an object had created it after the last
+        // use of the old level and before that was dropped.
         levels.0.lock().levels.clear();
         let (next, _) = levels.join(&facts, drop);
         drop(ended);

@@ -1,10 +1,11 @@
-//! The first level of a lock: the threads of one process, in the order of their calls, whichever
-//! lock objects they use. It knows threads, objects and what they hold, and nothing of ZooKeeper.
+//! The in-process queue of a lock: the threads of one process, in the order of their calls,
+//! whichever lock objects they use. This module handles threads, objects and their holds, and does
+//! not use ZooKeeper.
 //!
-//! It is not a `parking_lot` guard kept over the hold. Such a guard could not be unlocked by
-//! another call without `unsafe`, and could not be cancelled or closed. `parking_lot`'s
-//! `RawThreadId` is reused for later threads, which would become owners. A [`ThreadId`] is never
-//! reused.
+//! A `parking_lot` guard that lives as long as the hold could not replace this. Another call could
+//! not unlock such a guard without `unsafe`, and waiting for it could not be cancelled or ended by
+//! closing the client. Later threads reuse the `RawThreadId` of earlier ones in `parking_lot`, and
+//! would become owners. A [`ThreadId`] is never reused.
 
 use std::collections::VecDeque;
 
@@ -15,39 +16,40 @@ use crate::base::sys::thread::{self, ThreadId};
 use crate::base::sys::{self, Mutex, MutexGuard};
 use crate::base::wait::{Stopped, Until};
 
-/// A fair mutex over what the lock objects of one path hold. A thread can hand something over to
-/// the next one.
+/// A fair mutex for the holds of the lock objects of one path. A thread can hand a value over to
+/// the next thread.
 pub(crate) struct Local<H, L> {
-    /// A hold belongs to the thread that entered: only that thread unlocks, and it may enter again.
-    /// Otherwise any thread unlocks the object, and none enters it again.
+    /// If true, a hold belongs to the thread that entered: only that thread unlocks, and it may
+    /// enter again. Otherwise, any thread unlocks the object, and it cannot be entered again while
+    /// it is held.
     is_of_a_thread: bool,
     state: Mutex<State<H, L>>,
     discard: Discard<L>,
 }
 
-/// Discards something that was [handed over](Turn::hand_over) when there is no next thread.
+/// Discards a value that was [handed over](Turn::hand_over), if there is no next thread.
 pub(crate) type Discard<L> = Box<dyn Fn(L) + Send + Sync>;
 
 /// | owner | its hold | means |
 /// |---|---|---|
-/// | none | none | free for every object without a hold |
-/// | some | none | a thread is between the levels, on its way in or out |
+/// | none | none | free for each object that does not have a hold |
+/// | some | none | a thread is between the two queues, while it locks or unlocks |
 /// | some | some | held |
 ///
-/// The other holds were lost, and are not unlocked yet. Each keeps its own object in use, and no
-/// other one.
+/// The holds of other objects were lost, and are not unlocked yet. Each of them keeps only its own
+/// object in use.
 struct State<H, L> {
     owner: Option<Owner>,
-    /// At most one for each object.
+    /// At most one hold for each object.
     holds: Vec<Held<H>>,
-    /// What the last thread handed over. `times` counts how often that happened in a row.
+    /// The value that the last thread handed over. `times` counts how often that happened in a row.
     handed: Option<L>,
     times: u32,
     waiting: VecDeque<Waiter>,
     next: u64,
 }
 
-/// A lock object, by the number that it has for its life, and the thread that uses it.
+/// A lock object, identified by its permanent number, and the thread that uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Owner {
     object: u64,
@@ -57,7 +59,7 @@ struct Owner {
 struct Held<H> {
     by: Owner,
     hold: H,
-    /// How often its thread has entered.
+    /// How often the thread has entered.
     depth: u32,
 }
 
@@ -74,18 +76,18 @@ pub(crate) enum Refused {
     NotOwner(ThreadId),
 }
 
-/// Result of unlocking once.
+/// The result of unlocking once.
 pub(crate) enum Exit<'a, H, L> {
-    /// The thread stays in.
+    /// The thread still holds the lock.
     Inner(H),
-    /// The last unlock: what the thread held, and the turn to drop afterwards.
+    /// The last unlock: the hold of the thread, and the turn, which has to be dropped afterwards.
     Last(H, Turn<'a, H, L>),
-    /// The last unlock of a hold that was [lost](Local::lose). Others have the level.
+    /// The last unlock of a hold that was [lost](Local::lose). Other threads own the queue.
     Lost(H),
 }
 
-/// Ownership of the local level. Dropping it wakes the next thread, so a failure or panic at the
-/// second level releases the first.
+/// Ownership of the in-process queue. If it is dropped, the next thread is woken. Therefore, a
+/// failure or panic in the ZooKeeper queue releases the in-process queue.
 pub(crate) struct Turn<'a, H, L> {
     local: &'a Local<H, L>,
     by: Owner,
@@ -93,31 +95,34 @@ pub(crate) struct Turn<'a, H, L> {
 }
 
 impl<H, L> Turn<'_, H, L> {
-    /// Ends the turn as a success: the thread has the second level as well, and keeps both.
+    /// Ends the turn successfully: the thread has acquired the lock in the ZooKeeper queue as well,
+    /// and keeps both.
     pub(crate) fn keep(mut self, hold: H) {
         let held = Held { by: self.by, hold, depth: 1 };
         self.local.state.lock().holds.push(held);
         self.is_kept = true;
     }
 
-    /// Takes what the previous thread handed over.
+    /// Takes the value that the previous thread handed over.
     pub(crate) fn take_handed(&self) -> Option<L> {
         self.local.state.lock().handed.take()
     }
 
-    /// Starts a new series of hand-overs, because the thread goes on to the servers.
+    /// Resets the count of values that were handed over in a row, because the thread continues on
+    /// the servers.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits that may enter, and something was handed over less often than
-    /// this in a row.
+    /// Returns whether a thread waits that may enter, and values were handed over less than `times`
+    /// in a row.
     pub(crate) fn has_next(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && state.next_waiter().is_some()
     }
 
-    /// Leaves something to the next thread, which gets the first level when this is dropped, here.
+    /// Hands a value over to the next thread, which gets the in-process queue when `self` is
+    /// dropped at the end of this function.
     pub(crate) fn hand_over(self, handed: L) {
         let mut state = self.local.state.lock();
         state.handed = Some(handed);
@@ -149,12 +154,12 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Enters without waiting, if the level is free.
+    /// Enters without waiting, if the queue is free.
     pub(crate) fn try_enter(&self, object: u64) -> Option<Turn<'_, H, L>> {
         self.take(Owner::here(object), &mut self.state.lock())
     }
 
-    /// Enters, after all earlier threads.
+    /// Enters after all earlier threads.
     pub(crate) fn enter(
         &self,
         object: u64,
@@ -189,8 +194,8 @@ impl<H: Clone, L> Local<H, L> {
         Turn { local: self, by, is_kept: false }
     }
 
-    /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no longer
-    /// in the queue has become the owner, and passes the turn on.
+    /// Stops waiting. The next owner is set before its thread is woken. Therefore, if a thread is
+    /// no longer in the queue, it has become the owner, and passes the turn on.
     fn stop_waiting(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);
@@ -211,7 +216,7 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Begins to unlock an object, if this is its hold.
+    /// Begins to unlock an object, if `is_it` is true for its hold.
     pub(crate) fn exit(
         &self,
         object: u64,
@@ -233,7 +238,8 @@ impl<H: Clone, L> Local<H, L> {
         Ok(self.leave(at, state))
     }
 
-    /// Begins to unlock an object at its end, however deep its hold is and whoever owns it.
+    /// Begins to unlock an object that is being dropped, regardless of the owner and of how often
+    /// it has entered.
     pub(crate) fn end(&self, object: u64) -> Option<Exit<'_, H, L>> {
         let state = self.state.lock();
         let at = state.position(object)?;
@@ -252,8 +258,8 @@ impl<H: Clone, L> Local<H, L> {
         Exit::Lost(hold)
     }
 
-    /// Lets other objects in, because this hold was lost. Its own object stays in use until it is
-    /// unlocked. Does nothing if the hold is not the current one.
+    /// Lets other objects enter, because this hold was lost. The object of the hold stays in use
+    /// until it is unlocked. Does nothing if the hold is not the current one.
     pub(crate) fn lose(&self, is_it: impl Fn(&H) -> bool) {
         let state = self.state.lock();
         let is_its = |held: &Held<H>| state.owner == Some(held.by) && is_it(&held.hold);
@@ -263,7 +269,8 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Returns the hold of an object. Where a thread owns it, returns that of the calling thread.
+    /// Returns the hold of an object. If holds belong to threads, returns it only to the thread
+    /// that owns it.
     pub(crate) fn hold(&self, object: u64) -> Option<H> {
         let state = self.state.lock();
         let held = state.hold_of(object)?;
@@ -271,15 +278,16 @@ impl<H: Clone, L> Local<H, L> {
         is_mine.then(|| held.hold.clone())
     }
 
-    /// Returns whether an object would have to wait, whatever the servers say: a thread holds both
-    /// levels, or the object itself has a lost hold that is not unlocked yet.
+    /// Returns whether an object would have to wait, regardless of the state on the servers: a
+    /// thread holds the lock in both queues, or the object itself has a lost hold that is not
+    /// unlocked yet.
     pub(crate) fn keeps_out(&self, object: u64) -> bool {
         let state = self.state.lock();
         let keeps_out = |held: &Held<H>| state.owner == Some(held.by) || held.by.object == object;
         state.holds.iter().any(keeps_out)
     }
 
-    /// Returns whether any thread holds both levels through this object.
+    /// Returns whether any thread holds the lock in both queues through this object.
     pub(crate) fn is_held_by(&self, object: u64) -> bool {
         self.state.lock().hold_of(object).is_some()
     }
@@ -295,7 +303,8 @@ impl<H: Clone, L> Local<H, L> {
 }
 
 impl<H, L> Local<H, L> {
-    /// Gives the level to the next thread in the queue whose object has no hold, or frees it.
+    /// Passes the turn to the next thread in the queue whose object does not have a hold. If there
+    /// is no such thread, the queue becomes free.
     fn pass_on(&self, mut state: MutexGuard<'_, State<H, L>>) {
         let next = state.next_waiter();
         sys::reached_if(next > Some(0), "a thread waits behind the lost hold of its object");
@@ -304,7 +313,7 @@ impl<H, L> Local<H, L> {
         let discarded = state.handed.take_if(|_| next.is_none());
         drop(state);
         if let Some(waiter) = next {
-            // The channel has room for one, and only one is ever sent.
+            // The channel has a capacity of one message, and only one is ever sent.
             let _ = waiter.turn.try_send(());
         }
         if let Some(discarded) = discarded {
@@ -319,7 +328,7 @@ impl<H, L> State<H, L> {
         self.holds.iter().position(|held| held.by.object == object)
     }
 
-    /// Returns the position of the first thread in the queue whose object has no hold.
+    /// Returns the position of the first thread in the queue whose object does not have a hold.
     fn next_waiter(&self) -> Option<usize> {
         let may_enter = |waiter: &Waiter| self.hold_of(waiter.by.object).is_none();
         self.waiting.iter().position(may_enter)

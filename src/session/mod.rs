@@ -1,6 +1,7 @@
-//! What all users of one client share: requests, nodes, holds, the first levels of locks, and
-//! the client's state. It knows nodes by their names and directories, leases and grants. Of queues on
-//! the servers it knows whether a directory has other nodes, not who waits for whom.
+//! The state that all users of one client share: requests, nodes, holds, the in-process queues of
+//! locks, and the client's state. This layer handles the names and directories of nodes, leases and
+//! grants. Of the queues on the servers, it only tracks whether a directory has other nodes, and
+//! not which contender waits for which.
 
 mod directories;
 mod events;

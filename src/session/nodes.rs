@@ -1,5 +1,6 @@
-//! Granted nodes: what their mutex decides, without any request. A hand-over to another thread is
-//! another [`Grant`] of the same nodes. The end of the nodes ends all their grants.
+//! Granted nodes: the decisions that their mutex protects, without any requests. If the nodes are
+//! handed over to another thread, that thread gets another [`Grant`] of the same nodes. When the
+//! nodes end, all their grants end.
 
 mod grant;
 
@@ -20,10 +21,11 @@ pub(super) use grant::End;
 pub(crate) use grant::Grant;
 pub use grant::HoldState;
 
-/// A time farther ahead than any look.
+/// A time that is longer than any interval between checks.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Nodes that were granted together and end together: one, or a semaphore's permits.
+/// Nodes that were granted together and end together: a single one, or several permits of a
+/// semaphore.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(super) number: u64,
@@ -35,7 +37,7 @@ pub(crate) struct Nodes {
     pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
-    /// Their loss is counted once, though several answers may tell of it.
+    /// Their loss is counted only once, even if several answers report it.
     pub(super) is_loss_counted: AtomicBool,
 }
 
@@ -45,35 +47,36 @@ pub(super) struct Term {
     requests: Weak<Requests>,
     lease: Lease,
     pub(super) margin: Duration,
-    /// The process of the grant.
+    /// The process in which they were granted.
     pub(super) process: u32,
-    /// It was seen to be over. A heartbeat may renew a lease that is within its margin.
+    /// The term was found to be over. It is stored because a heartbeat may still renew a lease that
+    /// is within its margin.
     is_over: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// More holds of the same nodes: a read may share the node of its thread's write.
+    /// Further holds of the same nodes: a read may share the node of its thread's write.
     sharing: Vec<Arc<Grant>>,
-    /// A read was taken under the write, at its queue position, and may outlive it.
+    /// A read was acquired under the write, at its queue position, and may outlive it.
     read_under: bool,
-    /// Guarded writes whose outcome is not known.
+    /// The number of guarded writes whose outcome is unknown.
     writes: usize,
-    /// The transactions that last requested the lock from its holder, by the index of the node.
+    /// The transactions of the last revocation requests, by the index of the node.
     requested: HashMap<usize, i64>,
     watch: NodeWatch,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Held by this, and by those that share the nodes.
+    /// Held by this grant, and by those that share the nodes.
     Held(Arc<Grant>),
-    /// No thread holds them. They were handed over to the next thread.
+    /// They are not held. A thread handed them over to the next one.
     HandedOver,
-    /// No thread holds them, and none gets them before this instant.
+    /// They are not held, and cannot be acquired before this instant.
     Reserved(Instant),
-    /// Released or lost. They are deleted, or will be.
+    /// Released or lost. They are deleted, or are going to be deleted.
     Over,
 }
 
@@ -81,15 +84,16 @@ enum Phase {
 #[derive(Debug, Default)]
 struct NodeWatch {
     watcher: Option<Watcher>,
-    /// When the nodes are looked at again even without an event.
+    /// When the nodes are checked again even without an event.
     look_again: Option<Instant>,
 }
 
-/// What a release by the owner of a hold leads to.
+/// The consequence of a release by the owner of a hold.
 pub(super) enum AfterRelease {
-    /// The hold was lost before. If that was not known yet: all holds that end by it.
+    /// The hold was already lost. If that was not detected before, this contains all holds that end
+    /// because of it.
     Lost(LossReason, Option<Vec<Arc<Grant>>>),
-    /// Others hold the nodes, or this hold was released before. There is nothing to do.
+    /// Others hold the nodes, or this hold was already released. There is nothing to do.
     Shared,
     /// This was the last hold. The nodes have to be deleted.
     Last,
@@ -97,7 +101,7 @@ pub(super) enum AfterRelease {
     Reserved(Instant),
 }
 
-/// Returns `begin + time`. A time too large for the clock never ends.
+/// Returns `begin + time`. If the time is too large for the clock, it never ends.
 pub(super) fn after(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
@@ -113,7 +117,8 @@ impl Term {
         self.lease.session_id
     }
 
-    /// Returns what is left until the holds are lost: the lease less the margin. It stays zero.
+    /// Returns the time until the holds are lost: the lease minus the margin. Once it is zero, it
+    /// stays zero.
     pub(super) fn left(&self) -> Duration {
         let requests = self.requests.upgrade();
         let lease = requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease));
@@ -124,13 +129,13 @@ impl Term {
         if self.is_over.load(Ordering::SeqCst) { Duration::ZERO } else { left }
     }
 
-    /// Returns whether this is the copy in a forked child, which nobody keeps up to date. A mutex may
-    /// be locked there for ever.
+    /// Returns whether this is the copy in a forked child, which is not kept up to date. In such a
+    /// copy, a mutex may stay locked forever.
     pub(super) fn is_copy(&self) -> bool {
         self.process != sys::process_id()
     }
 
-    /// Returns whether the connection lives and enough is left for another hold.
+    /// Returns whether the connection is alive and enough of the lease is left for another hold.
     fn is_sound(&self) -> bool {
         self.requests
             .upgrade()
@@ -164,7 +169,7 @@ impl Nodes {
             term,
             granted: sys::now(),
             state: Mutex::new(State {
-                // Until the grant is added, below.
+                // This lasts until the grant is added, below.
                 phase: Phase::HandedOver,
                 sharing: Vec::new(),
                 read_under: false,
@@ -190,7 +195,7 @@ impl Nodes {
     }
 
     /// Ends the nodes and all their grants. Returns the grants that held them, or `None` if the
-    /// nodes were over before.
+    /// nodes were already over.
     pub(super) fn end(&self, end: End) -> Option<Vec<Arc<Grant>>> {
         let mut state = self.state.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
@@ -200,7 +205,8 @@ impl Nodes {
             grants.push(grant);
         }
         let watcher = state.watch.watcher.take();
-        // All at once: an unlock that comes meanwhile reports the same.
+        // All of them end while the mutex is locked, so that a concurrent unlock reports the same
+        // reason.
         grants.iter().for_each(|grant| grant.set_end(end));
         drop(state);
         drop(watcher);
@@ -208,7 +214,7 @@ impl Nodes {
         (!was_over).then_some(grants)
     }
 
-    /// Ends the nodes if no thread holds them and they need not stay. Returns whether it did.
+    /// Ends the nodes if they are not held and do not have to stay. Returns whether it ended them.
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -227,20 +233,21 @@ impl Nodes {
         true
     }
 
-    /// Ends the nodes and all their grants if one of these has lasted for too long. Returns the
-    /// grants that held them then.
+    /// Ends the nodes and all their grants if one of these grants has lasted for too long. Returns
+    /// the grants that held the nodes.
     pub(super) fn end_overdue(&self) -> Option<Vec<Arc<Grant>>> {
         let is_overdue = self.state.lock().grants().any(|grant| grant.end_overdue());
         is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
     }
 
-    /// Returns when the first of their grants [ends](Grant::ends_at) by the clocks.
+    /// Returns the earliest instant at which one of their grants [ends](Grant::ends_at) by the
+    /// clocks.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         self.state.lock().grants().filter_map(|grant| grant.ends_at()).min()
     }
 
-    /// Releases a hold. One that has ended by the clocks is a loss, even if nobody has noticed it
-    /// yet.
+    /// Releases a hold. If it has already ended by the clocks, it is lost, even if that was not
+    /// detected before.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
         let (left, reason) = grant.left();
         let mut state = self.state.lock();
@@ -287,11 +294,11 @@ impl Nodes {
 
     // ---- the next thread of the process
 
-    /// Ends this hold and leaves the nodes to a thread that [takes them over](Nodes::take_over).
-    /// Returns false, and changes nothing, if the nodes have to be deleted or to stay: less than a
-    /// third of the session timeout is left of the lease, a client has requested the lock, a read
-    /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
-    /// hold has to last longer.
+    /// Ends this hold, so that another thread can [take the nodes over](Nodes::take_over). Returns
+    /// false, and changes nothing, if the nodes have to be deleted or have to stay. Reasons are
+    /// that less than a third of the session timeout is left of the lease, that a client has
+    /// requested the lock, that a read has the same queue position, that a write guarded by this
+    /// hold is not answered yet, or that the hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
@@ -314,8 +321,9 @@ impl Nodes {
         true
     }
 
-    /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
-    /// lock object, they are over, the lease is too short by now, or another thread has them.
+    /// Returns a hold of nodes that another thread handed over. Returns `None` if the lock object
+    /// cannot use them, if they are over, if the lease is now too short, or if another thread has
+    /// them.
     pub(crate) fn take_over(self: &Arc<Self>, facts: &Facts) -> Option<Arc<Grant>> {
         if !self.facts.can_share_nodes(facts) {
             sys::reached("what was left to a thread has other options");
@@ -329,7 +337,7 @@ impl Nodes {
         is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 
-    /// Returns until when they are reserved, if they are.
+    /// Returns the instant until which they are reserved, if they are.
     pub(super) fn reserved_until(&self) -> Option<Instant> {
         match self.state.lock().phase {
             Phase::Reserved(until) => Some(until),
@@ -337,8 +345,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the only node, if its directory goes with it. A read at the same queue position keeps
-    /// it.
+    /// Returns the only node, if its directory has to be deleted together with it. Returns `None`
+    /// if a read has the same queue position, because that read still needs the directory.
     pub(super) fn with_directory(&self) -> Option<&Node> {
         let [node @ Node { takes_directory: true, .. }] = &self.list[..] else {
             return None;
@@ -346,12 +354,12 @@ impl Nodes {
         (!self.state.lock().read_under).then_some(node)
     }
 
-    /// Notes that a read stands at the same queue position, or may stand there.
+    /// Notes that a read has, or may have, the same queue position.
     pub(crate) fn mark_read_under(&self) {
         self.state.lock().read_under = true;
     }
 
-    /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
+    /// Returns another hold of the nodes for the owner of `grant`, or `None` if the nodes are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
         (!state.is_over()).then(|| self.add_grant(&mut state, grant.at_most))
@@ -373,22 +381,23 @@ impl Nodes {
         grant.check().and(Err(Error::not_held(grant.path())))
     }
 
-    /// Notes that the outcome of a guarded write is known.
+    /// Notes that the outcome of one guarded write is now known.
     pub(super) fn end_write(&self) {
         self.state.lock().writes -= 1;
     }
 
     // ---- being watched
 
-    /// Returns when to look at them. The first look is a quarter of the session timeout after the
-    /// grant, so that short holds cost nothing.
+    /// Returns when to check the nodes. The first check is a quarter of the session timeout after
+    /// they were granted, so that short holds do not cost requests.
     pub(super) fn look_due(&self, timeout: Duration) -> Option<Instant> {
         let state = self.state.lock();
         let due = || state.watch.look_again.unwrap_or(self.granted + timeout / 4);
         (!state.is_over()).then(due)
     }
 
-    /// Sets their watcher, if there is none and they are not over. Returns whether it did.
+    /// Sets their watcher, if it is not set yet and they are not over. Returns whether it was set
+    /// now.
     pub(super) fn watch(&self, watcher: &Watcher) -> bool {
         let mut state = self.state.lock();
         let is_first = !state.is_over() && state.watch.watcher.is_none();
@@ -398,7 +407,7 @@ impl Nodes {
         is_first
     }
 
-    /// Returns their watcher for a read, if there is one, and notes when to read them again.
+    /// Returns their watcher for a read, if it is set, and notes when to read them again.
     pub(super) fn start_look(&self, again: Instant) -> Option<Watcher> {
         let mut state = self.state.lock();
         let watcher = state.watch.watcher.clone()?;
@@ -413,10 +422,10 @@ impl Nodes {
     }
 
     /// Notes that transaction `mzxid` requested the lock from the holder of the node with this
-    /// index, and tells the holders.
+    /// index, and notifies the holders.
     pub(super) fn mark_requested(&self, index: usize, mzxid: i64) {
         let mut state = self.state.lock();
-        // When it is read again, it is the same request.
+        // If the same transaction is read again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
             let grants: Vec<_> = state.grants().cloned().collect();
             drop(state);
@@ -429,7 +438,8 @@ impl Nodes {
         self.state.lock().requested.contains_key(&index)
     }
 
-    /// Returns whether the calling thread has taken a hold of them that is not over, also by the clocks.
+    /// Returns whether the calling thread has a hold of them. A hold that has ended by the clocks
+    /// does not count.
     pub(super) fn is_held_here(&self) -> bool {
         let me = thread::current().id();
         let is_its = |grant: &Arc<Grant>| grant.thread == me && !grant.valid_for().is_zero();

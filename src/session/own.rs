@@ -1,17 +1,20 @@
-//! The nodes of a client on the servers, from before their creates until the servers are known not to
-//! have them. The [table](crate::session::table) says what has to be done; this sends it.
+//! The nodes of a client on the servers: from before their create requests are sent, until it is
+//! certain that the servers do not have them. The [table](crate::session::table) decides what has
+//! to be done; this module sends the requests.
 //!
-//! Creates without an answer that their calls gave up are orphans. Their nodes may exist, or appear
-//! late, and would stand in everybody's way. One look is a read for all orphans of a session in one
-//! place: in a lock's directory, whose names have the ids, or at a single node, whose data have one.
-//! The last look for an orphan follows a `sync`, so that it shows what the leader has.
+//! An orphan is an unanswered create request that its call has given up. Its node may exist, or
+//! appear later, and would block all other contenders. Therefore, the client looks for the node.
+//! One look covers all orphans of a session in one place. It either lists a lock's directory, where
+//! the names contain the ids, or reads a single node, whose data contain one id. The last look for
+//! an orphan follows a `sync`, so that its result includes the state of the leader.
 //!
-//! A call that is about to create waits until the creates that others gave up on this connection
-//! were looked for: its own answer would come no sooner. So at a server that stands still, calls
-//! with short deadlines leave one create a thread, not one a call.
+//! Before a call creates nodes, it waits until the orphans of this connection were looked for. This
+//! does not delay the call, because its own answer would not arrive earlier. As a result, if a
+//! server is stalled, calls with short deadlines leave one create request per thread, and not one
+//! per call.
 //!
-//! Nodes that are no longer needed are deleted in the background, over as many connections as it
-//! takes. Those that the servers refuse to delete stay until their session ends.
+//! Nodes that are no longer needed are deleted in the background, over as many connections as
+//! necessary. If the servers refuse to delete a node, it stays until its session ends.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -35,23 +38,25 @@ use crate::base::signal::{Broadcast, Ended};
 use crate::base::sys::{self, Mutex};
 use crate::base::wait::{Stopped, Until};
 
-/// The most bytes of paths of one client. The transaction that closes its session lists them all,
-/// and a server that cannot read it does not start again (ZOOKEEPER-4306). Servers from 3.6 on read
-/// as much as `jute.maxbuffer` and `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes by
-/// default, and at least 1,049,599 if only the second is set. Earlier servers do not list the paths.
-/// The transaction has a header of 48 bytes. An eighth of a megabyte is a reserve.
+/// The maximum size of all node paths of one client, in bytes. The transaction that closes its
+/// session contains all of them, and a server that cannot read it fails to restart
+/// (ZOOKEEPER-4306). Servers from 3.6 on read up to the sum of `jute.maxbuffer` and
+/// `zookeeper.jute.maxbuffer.extrasize`: 2,097,150 bytes by default, and at least 1,049,599 if only
+/// the second is set. Earlier servers do not list the paths in the transaction. The transaction has
+/// a header of 48 bytes. An eighth of a megabyte is kept in reserve.
 const MAX_PATH_BYTES: usize = 896 * 1024;
-/// The most bytes that the name of a numbered node adds to its directory's path: `/_c_`, 36
-/// characters of id, a marker such as `-__WRIT__`, and eleven for the number.
+/// The maximum number of bytes that the name of a numbered node adds to its directory's path:
+/// `/_c_`, an id of 36 characters, a marker such as `-__WRIT__`, and eleven characters for the
+/// number.
 const NAME_BYTES: usize = 60;
-/// The length that stands before each path.
+/// The size of the length field before each path.
 const LENGTH_BYTES: usize = 4;
 
-/// The time before the deletion of a single node is tried again. A server may refuse it at once
-/// again and again.
+/// The pause before the deletion of a single node is tried again. It is necessary because a server
+/// may refuse each attempt at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where nodes of a session are.
+/// The place of nodes: their session and their path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) session: i64,
@@ -68,14 +73,15 @@ impl Place {
     }
 }
 
-/// A node that a look shows: its name in a directory, or the transaction that created a single one.
+/// A node that a look has found: its name in a directory, or the transaction that created a single
+/// node.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Name(&'a str),
     Single(i64),
 }
 
-/// What a look shows, by the ids of the creates.
+/// The nodes that a look has found, by the ids of their create requests.
 type Seen<'a> = HashMap<&'a str, Found<'a>>;
 
 /// All nodes of a client.
@@ -83,9 +89,9 @@ type Seen<'a> = HashMap<&'a str, Found<'a>>;
 pub(crate) struct OwnNodes {
     pub(super) requests: Arc<Requests>,
     table: Mutex<Table<Place, Instant>>,
-    /// Sent when some nodes are not orphans any more.
+    /// Sent when some nodes are no longer orphans.
     changed: Broadcast,
-    /// Sent when one more node cannot be deleted.
+    /// Sent when the servers have refused to delete one more node.
     more_stuck: Broadcast,
     timer: Timer,
 }
@@ -103,10 +109,10 @@ impl OwnNodes {
 
     // ---- nodes of calls
 
-    /// Enters `count` nodes, whose creates are about to be sent. Each has to be
-    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the
-    /// end. Before, waits until the server has answered the creates that other calls gave up on this
-    /// connection.
+    /// Enters `count` nodes, whose create requests are about to be sent. Each of them has to be
+    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in
+    /// the end. Before that, waits until the orphans of this connection, which other calls gave up,
+    /// were looked for.
     pub(crate) fn enter(
         &self,
         place: &Place,
@@ -128,12 +134,12 @@ impl OwnNodes {
         }
     }
 
-    /// Notes that a create has no answer.
+    /// Notes that a create request is unanswered.
     pub(crate) fn no_answer(&self, key: Key, create: Unanswered<Instant>) {
         self.table.lock().no_answer(key, create);
     }
 
-    /// Returns the index of the first of these unanswered creates with such an id.
+    /// Returns the index of the first of these unanswered create requests with such an id.
     pub(crate) fn find(&self, unanswered: &[Key], is_its: impl Fn(&str) -> bool) -> Option<usize> {
         let table = self.table.lock();
         unanswered
@@ -141,7 +147,7 @@ impl OwnNodes {
             .position(|key| table.unanswered(*key).is_some_and(|create| is_its(&create.id)))
     }
 
-    /// Notes that its call has found the node of an unanswered create.
+    /// Notes that a call has found the node of its unanswered create request.
     pub(crate) fn found(&self, key: Key) {
         self.table.lock().found(key);
     }
@@ -152,8 +158,9 @@ impl OwnNodes {
         keys.into_iter().for_each(|key| table.gone(key));
     }
 
-    /// Makes orphans of these unanswered creates, and looks for them at once: of all, or of those whose
-    /// time is over by `due`. Takes them out, and returns whether there were any.
+    /// Turns these unanswered create requests into orphans, and looks for them at once. With `due`,
+    /// it does so only for those whose time is over at that instant. Removes them from
+    /// `unanswered`, and returns whether there were any.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         place: &Place,
@@ -179,33 +186,34 @@ impl OwnNodes {
         until.is_some()
     }
 
-    /// Forgets those of a session that is over, or all.
+    /// Forgets the nodes of a session that is over, or all nodes.
     pub(super) fn forget(&self, session: Option<i64>) {
         let is_over = |place: &Place| session.is_none_or(|session| session == place.session);
         self.table.lock().forget(is_over);
         self.changed.send();
     }
 
-    /// Returns how many nodes are deleted or looked for in the background.
+    /// Returns how many nodes are being deleted or looked for in the background.
     pub(super) fn leaving(&self) -> usize {
         self.table.lock().leaving()
     }
 
     // ---- orphans
 
-    /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
-    /// before. Orphans of a session that is over by now are found to be gone.
+    /// Looks for all orphans on a new connection, and wakes the calls that wait for looks on the
+    /// previous one. If the session of an orphan is already over, the look finds that the orphan is
+    /// gone.
     pub(super) fn on_connected(self: &Arc<Self>) {
         self.changed.send();
         self.look_for(|_, _| true);
     }
 
-    /// Has [`attend`](OwnNodes::attend) called at this instant or before.
+    /// Schedules [`attend`](OwnNodes::attend) at this instant or earlier.
     fn attend_at(self: &Arc<Self>, when: Instant) {
         self.timer.set(when, &self.requests.zk, self, OwnNodes::attend);
     }
 
-    /// Looks for those whose time is over.
+    /// Looks for the orphans whose time is over.
     fn attend(self: &Arc<Self>, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -218,13 +226,13 @@ impl OwnNodes {
         }
     }
 
-    /// Looks for orphans that may block others of this lock.
+    /// Looks for orphans that may block other contenders of this lock.
     pub(super) fn look_for_those_of(self: &Arc<Self>, facts: &Facts) {
         self.look_for(|place, _| *place == Place::of(place.session, facts));
     }
 
-    /// Looks for these, by their place and when their time is over, if there is a connection. The next
-    /// connection looks for all.
+    /// Looks for the orphans that are wanted, by their place and the instant when their time is
+    /// over. Does nothing without a connection, because the next connection looks for all orphans.
     fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
         if !self.requests.is_connected() {
             return;
@@ -237,7 +245,8 @@ impl OwnNodes {
     fn look(self: &Arc<Self>, place: Place, look: Look<Instant>) {
         let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
         let path = place.path.clone();
-        // Its answer comes before that of the read, which shows nothing if it was refused.
+        // The `sync` is answered before the read. If the `sync` was refused, the result of the read
+        // is not used.
         let sync = |batch: &mut Batch<'_>| look.is_last.then(|| batch.sync(path.as_str()));
         let caught_up = |synced: Option<Pending<()>>| synced.map_or(Ok(()), Pending::wait);
         if place.is_single {
@@ -263,18 +272,18 @@ impl OwnNodes {
         });
     }
 
-    /// Takes the answer to a look.
+    /// Handles the answer to a look.
     fn on_looked(self: &Arc<Self>, place: Place, found: Result<Seen<'_>, &zookeeper::Error>) {
         let (found, is_answered) = match found {
             Ok(found) => (Some(found), true),
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
-                // Their nodes ended with it.
+                // Their nodes ended with the session.
                 _ if is_session_over(error) => {
                     sys::reached("orphans are gone with their session");
                     return self.forget(Some(place.session));
                 }
-                // Busy servers answer with codes that look like the end of a connection.
+                // Overloaded servers answer with the same error codes as for a broken connection.
                 _ => {
                     sys::reached("a look for orphans fails");
                     (None, !error.is_maybe_done() || self.requests.is_connected())
@@ -302,7 +311,7 @@ impl OwnNodes {
         }
     }
 
-    /// Waits until fewer creates are given up, if there are any on this connection.
+    /// Waits for a change of the orphans, if this connection has any.
     fn await_given_up(&self, until: &Until) -> Result<(), Stopped> {
         let changed = self.changed.listen();
         if !self.table.lock().has_orphan_of(self.requests.epoch()) {
@@ -321,7 +330,7 @@ impl OwnNodes {
         }
     }
 
-    /// Deletes the nodes of a hold in the background, after this time.
+    /// Deletes the nodes of a hold in the background, after `time`.
     pub(super) fn delete_all_after(self: &Arc<Self>, time: Duration, nodes: &Arc<Nodes>) {
         let mut table = self.table.lock();
         let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
@@ -354,8 +363,8 @@ impl OwnNodes {
         }
     }
 
-    /// Deletes a node and its directory, in a transaction that is sent once. The node alone follows if
-    /// that fails.
+    /// Deletes a node and its directory, in a transaction that is sent once. If that fails, only
+    /// the node is deleted.
     fn delete_with_directory(
         self: &Arc<Self>,
         session: i64,
@@ -377,7 +386,7 @@ impl OwnNodes {
         });
     }
 
-    /// Deletes a node of this session, which has a name that no other client can have used.
+    /// Deletes a node of this session, whose name other clients cannot have used.
     fn delete_eventually(self: &Arc<Self>, session: i64, path: String, key: Key) {
         let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
         on_done(deletion, self, move |own, deleted| match deleted {
@@ -391,13 +400,15 @@ impl OwnNodes {
     }
 
     /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this
-    /// name, so a deletion that is sent again could hit the node of the next owner. So each
-    /// deletion follows a look at the node. What a server shows behind a write that it has carried
-    /// out is no older than that write, and so no older than the deletion before it.
+    /// name; if a deletion was simply sent again, it could delete the node of the next owner.
+    /// Therefore, the node is read before each deletion. The read follows a write on the same
+    /// connection. Its result is at least as new as that write, and therefore at least as new as
+    /// the previous deletion.
     fn delete_single(self: &Arc<Self>, session: i64, path: String, czxid: i64, key: Key) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
-        // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
+        // Overloaded servers refuse requests that they would carry out later. Without the READ
+        // permission, the result of a read is an error.
         let finish = move |own: &Arc<Self>, path: String, deleted: Result<_, _>, is_refused| {
             let is_over = |error: &zookeeper::Error| {
                 is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
@@ -429,9 +440,9 @@ impl OwnNodes {
         });
     }
 
-    /// Takes the last answer to a deletion.
+    /// Handles the last answer to a deletion.
     fn finish(&self, path: &str, key: Key, deleted: zookeeper::Result<()>) {
-        // Otherwise it is deleted, or was with its session, before the answer came.
+        // Otherwise, the node is deleted, or ended with its session before the answer arrived.
         let stays =
             |error: &zookeeper::Error| !is_session_over(error) && error.kind() != ErrorKind::NoNode;
         match deleted.err().filter(stays) {
@@ -442,7 +453,7 @@ impl OwnNodes {
 
     // ---- nodes that stay
 
-    /// Notes that a node of ours stays until its session ends, and logs that once.
+    /// Notes that one of our nodes stays until its session ends, and logs that once.
     pub(super) fn add_stuck(&self, path: &str, key: Key, error: &zookeeper::Error) {
         let name = path.rsplit('/').next().unwrap_or_default();
         if self.table.lock().stays(key, name) {
@@ -458,22 +469,23 @@ impl OwnNodes {
         }
     }
 
-    /// Returns a signal that is ready when one more node of ours cannot be deleted.
+    /// Returns a signal that is ready when the servers have refused to delete one more of our
+    /// nodes.
     pub(crate) fn more_stuck(&self) -> Ended {
         self.more_stuck.listen()
     }
 
-    /// Notes that a node that stayed is gone, or that another one is in its place.
+    /// Notes that a node that could not be deleted is gone, or that another node has replaced it.
     pub(crate) fn remove_stuck(&self, place: &Place, name: &str) {
         self.table.lock().no_longer_stays(place, name);
     }
 
-    /// Returns the names of own nodes that cannot be deleted, as far as is known.
+    /// Returns the names of own nodes that the servers have refused to delete.
     pub(crate) fn stuck(&self, place: &Place) -> Vec<String> {
         self.table.lock().stuck(place).cloned().collect()
     }
 
-    /// Returns whether this is a node of ours that cannot be deleted.
+    /// Returns whether this is one of our nodes that cannot be deleted.
     pub(crate) fn is_stuck(&self, place: &Place, name: &str) -> bool {
         self.table.lock().stuck(place).any(|stuck| stuck == name)
     }

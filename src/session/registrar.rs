@@ -1,23 +1,23 @@
-//! Where a client registers its session, so that somebody outside of the process ends the session when
-//! the process has died. None of it waits.
+//! The interface through which a client registers its session, so that another process ends the
+//! session if this process dies. Its methods do not wait.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use zookeeper::SessionKey;
 
-/// A way to a reaper.
+/// A connection to a reaper, the process that ends the sessions of dead processes.
 pub(crate) trait Registrar: Debug + Send + Sync {
-    /// Registers the client's session, in place of the one before. Called from time to time, because
-    /// the reaper may have been started again. Returns what there is to say about that in the log.
+    /// Registers the client's session instead of the previous one. This is called periodically,
+    /// because the reaper may have been restarted. Returns a message for the log, if there is one.
     fn register(&self, key: SessionKey) -> Option<String>;
 
-    /// Withdraws the registration of a session that is over for certain.
+    /// Removes the registration of a session that has certainly ended.
     fn forget(&self);
 
-    /// Has the session outlive the process for this long at the least, from now on.
+    /// Ensures that from now on, the session outlives the process by at least this time.
     fn allow(&self, margin: Duration);
 
-    /// Returns whether the session is registered, as far as is known.
+    /// Returns whether the session is registered, as far as the client knows.
     fn is_registered(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! The register of all nodes that are held, handed over or reserved.
+//! The registry of all nodes that are held, handed over or reserved.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,12 +21,12 @@ pub(crate) struct Registry(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Sorted by directory: a call that has to wait looks at its own directory alone.
+    /// Sorted by directory: a call that has to wait checks only its own directory.
     nodes: Table,
     next: u64,
     is_closed: bool,
-    /// Keeps the lease renewed while anything is held, and a little longer. Taking and dropping it
-    /// for each hold would wake the client's timer each time.
+    /// Keeps the lease renewed while anything is held, and a little longer. If each hold had its
+    /// own keeper, the client's timer would be woken each time.
     keeper: Option<LeaseKeeper>,
 }
 
@@ -35,8 +35,8 @@ fn key(nodes: &Nodes) -> (LockPath, u64) {
 }
 
 impl Registry {
-    /// Adds the nodes that `make` returns for a new number, under the mutex: at no instant are they
-    /// granted and not registered.
+    /// Adds the nodes that `make` returns for a new number. The mutex is locked meanwhile;
+    /// therefore, the nodes are registered as soon as they are granted.
     pub(super) fn add(
         &self,
         keep_lease: impl FnOnce() -> LeaseKeeper,
@@ -60,7 +60,7 @@ impl Registry {
         self.0.lock().nodes.remove(&key(nodes));
     }
 
-    /// Removes everything, and takes nothing any more.
+    /// Removes all nodes, and refuses new ones from now on.
     pub(super) fn close(&self) -> impl Iterator<Item = Arc<Nodes>> + use<> {
         let mut entries = self.0.lock();
         entries.is_closed = true;
@@ -74,14 +74,15 @@ impl Registry {
         self.0.lock().nodes.values().cloned().collect()
     }
 
-    /// Returns how many there are, without the turns of semaphores.
+    /// Returns how many nodes there are, without the turns of semaphores.
     pub(super) fn held(&self) -> usize {
         self.0.lock().nodes.values().filter(|nodes| !nodes.facts.is_turn()).count()
     }
 
-    /// Returns whether the calling thread has a hold in the same queue that no other thread can end.
-    /// If it waits there, it waits for that hold, or behind somebody who does: who is ahead of it,
-    /// and excludes it, came after the hold. Permits and single nodes stand in no queue.
+    /// Returns whether the calling thread has a hold in the same queue that other threads cannot
+    /// end. If the thread waits there, it waits for that hold, or behind a contender that does,
+    /// because the contenders that are ahead of it and exclude it came after the hold. Permits and
+    /// single nodes are not in a queue.
     pub(crate) fn holds_here(&self, facts: &Facts) -> bool {
         let is_own = |nodes: &Arc<Nodes>| nodes.facts.kind.is_of_a_thread() && nodes.is_held_here();
         if matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral) {
@@ -94,13 +95,13 @@ impl Registry {
         here.iter().any(is_own)
     }
 
-    /// Makes all other threads wait, for tests.
+    /// Blocks all other threads that use the registry, for tests.
     #[cfg(test)]
     pub(super) fn stand_still(&self) -> impl Drop {
         self.0.lock()
     }
 
-    /// Stops renewing the lease if nothing is held. Returns whether it is still renewed.
+    /// Stops renewing the lease if nothing is held. Returns whether the lease is still renewed.
     pub(super) fn keep_lease_if_used(&self) -> bool {
         let mut entries = self.0.lock();
         let is_unused = entries.nodes.is_empty();

@@ -1,4 +1,4 @@
-//! Releases of holds by their owners: the nodes are deleted, or replaced by the next thread.
+//! Releases holds for their owners: the nodes are deleted, or the next thread replaces them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +19,26 @@ use crate::base::error::{Error, LossReason, Result};
 use crate::base::shortcuts;
 use crate::base::sys;
 
-/// Takes the answer to the transaction that replaces a node, and passes it to the thread that
-/// released the node.
+/// Handles the answer to the transaction that replaces a node, and passes the result to the thread
+/// that released the node.
 pub(crate) fn settle(holds: &Arc<Holds>, one: Replaceable, deleted: zookeeper::Result<()>) {
     let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
     let deletion = Deletion { holds, nodes: &one.nodes };
     let result = is_known.then(|| deletion.judge(0, deleted));
-    // The other thread may have stopped waiting.
+    // The other thread may already have stopped waiting.
     let _ = one.result.send(result);
 }
 
-/// Releases a hold. Waits for the answer to its deletion for a third of the session timeout. A
-/// deletion without an answer by then is completed in the background. Returns Lost if the hold was
-/// lost before.
+/// Releases a hold. Waits for the answer to the deletion of its nodes for at most a third of the
+/// session timeout. If the deletion is not answered in that time, it is completed in the
+/// background. Returns `Lost` if the hold was already lost.
 pub(crate) fn release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<()> {
     grant.release_by(|| release_to(holds, grant, None))
 }
 
-/// Like [`release`], with the turn at the first level, which ends with the release. If a thread waits
-/// there and the node was alone, that thread gets the node. Does not report to the observer.
+/// Like [`release`], but with the turn of the in-process queue, which ends with the release. If a
+/// thread waits in that queue and the node was alone, that thread gets the node. Does not report to
+/// the observer.
 pub(crate) fn release_to(
     holds: &Arc<Holds>,
     grant: &Arc<Grant>,
@@ -60,7 +61,7 @@ pub(crate) fn release_to(
     result
 }
 
-/// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost before.
+/// Ends a hold. Returns whether its nodes have to be deleted, or an error if it was already lost.
 fn end_hold(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
     let nodes = grant.nodes();
     match nodes.release(grant) {
@@ -89,8 +90,8 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Returns whether the next thread may replace the only node. The release then waits for that
-    /// thread, so it must not be one in the background.
+    /// Returns whether the next thread may replace the only node. In that case, the release waits
+    /// for that thread; therefore, it must not be a release in the background.
     fn may_be_replaced(&self) -> bool {
         self.nodes.with_directory().is_some()
             && shortcuts::are_on()
@@ -98,8 +99,8 @@ impl Deletion<'_> {
             && self.holds.requests.is_connected()
     }
 
-    /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
-    /// it. Deletes the node if there is none.
+    /// Hands the node over to the next thread, and waits for the answer to the transaction that
+    /// replaces the node. Deletes the node if it is not replaced.
     fn await_replacement(&self, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
@@ -107,8 +108,8 @@ impl Deletion<'_> {
         let end = sys::now() + holds.requests.patience();
         let is_again = match sys::recv_deadline(&received, end) {
             Ok(Some(result)) => return result,
-            // The other thread may have had no more time. A deletion follows the transaction, so it
-            // makes no difference whether that was carried out.
+            // The other thread may have reached its deadline. The deletion is sent after the
+            // transaction; therefore, it does not matter whether the transaction was carried out.
             Ok(None) => {
                 sys::reached("an unlock follows a transaction without an answer");
                 true
@@ -126,9 +127,9 @@ impl Deletion<'_> {
         self.run(end.saturating_duration_since(sys::now()), is_again)
     }
 
-    /// Deletes the nodes. Waits for at most `patience`. With `is_again`, an earlier deletion had no
-    /// answer: the node may be gone, and another one may be there since, so nothing follows from
-    /// that.
+    /// Deletes the nodes, and waits for at most `patience`. With `is_again`, an earlier deletion
+    /// remained unanswered. In that case, the node may already be gone, and its directory may
+    /// contain another node; neither is an error.
     fn run(&self, patience: Duration, is_again: bool) -> Result<()> {
         let Deletion { holds, nodes } = self;
         if !holds.requests.is_connected() {
@@ -142,7 +143,8 @@ impl Deletion<'_> {
         }
     }
 
-    /// Deletes the only node and its directory; the node alone if only the directory is refused.
+    /// Deletes the only node and its directory. If the servers refuse only to delete the directory,
+    /// deletes the node alone.
     fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
@@ -171,7 +173,7 @@ impl Deletion<'_> {
         })
     }
 
-    /// Goes on with an answer: here, or in the background if the lock is released there.
+    /// Continues with an answer: here, or in the background if the lock is released there.
     fn then<T: Send + 'static>(
         &self,
         answer: Pending<T>,
@@ -189,7 +191,8 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Lists the directory, which has other nodes: those of other programs may need it.
+    /// Lists the directory, which has other nodes, to find out whether some of them belong to other
+    /// programs, which may need the directory.
     fn list(&self) {
         let directory = self.nodes.facts.directory.clone();
         on_done(self.holds.requests.list(&directory), self.holds, move |holds, listed| {
@@ -209,7 +212,7 @@ impl Deletion<'_> {
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
-        // Waiting for the last answer first takes a single wake-up.
+        // If the thread waits for the last answer first, it is woken only once.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             outcome =
                 outcome.and(self.then(deletion, move |deletion, deleted| {
@@ -219,7 +222,7 @@ impl Deletion<'_> {
         outcome
     }
 
-    /// Returns the result of a release, from the answer to the deletion.
+    /// Returns the result of a release for this answer to the deletion.
     fn judge(&self, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (node, lock) = (&nodes.list[index], nodes.facts.lock.as_str());

@@ -1,5 +1,5 @@
-//! Requests to the servers: how long calls wait for an answer, and what a failure means to users.
-//! This module knows the connection and the session, but no holds.
+//! Requests to the servers: how long calls wait for an answer, and the errors that users receive
+//! for failures. This module handles the connection and the session, but not holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,15 +17,15 @@ use crate::base::signal::{Broadcast, Ended, Signal};
 use crate::base::sys::{self, at};
 use crate::base::wait::{Stopped, Until};
 
-/// For this long, a wait for an answer listens to nothing else.
+/// For this time, a call that waits for an answer ignores all other signals.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Watched nodes are looked at again after this many session timeouts at the least, and twice as
-/// many at the most.
+/// Watched nodes are checked again after at least this many session timeouts, and at most twice as
+/// many.
 const LOOK_AFTER: u32 = 2;
 
-/// The way to the servers. It outlives ZooKeeper's sessions: requests about nodes name the session
-/// that they belong to.
+/// Sends requests to the servers. It outlives ZooKeeper's sessions: each request about a node names
+/// the session of the node.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(super) zk: ZooKeeper,
@@ -36,27 +36,27 @@ pub(crate) struct Requests {
     /// Sent when there is a connection again.
     connected: Broadcast,
     epoch: AtomicU64,
-    /// The [epoch](Requests::epoch) in which a [read](Requests::read) was last known to be
-    /// up to date.
+    /// The last [epoch](Requests::epoch) in which a [read](Requests::read) was certainly up to
+    /// date.
     caught_up: AtomicU64,
     pub(crate) directories: Directories,
     pub(super) waiting: AtomicUsize,
 }
 
-/// Why a request has no result.
+/// Why a request did not return a result.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
     /// The connection broke. The request may have been carried out.
     Broken,
-    /// The session that the request was meant for is over.
+    /// The session of the request is over.
     SessionOver,
-    /// This came before the answer. The request may still be carried out.
+    /// The wait was stopped before the answer arrived. The request may still be carried out.
     Stopped(Stopped),
-    /// The server answered, with this error.
+    /// The server answered with this error.
     Refused(zookeeper::Error),
-    /// It was not sent, because this came first.
+    /// The request was not sent, because the wait was stopped before.
     NotSent(Stopped),
-    /// It was not sent, because the client may have no more of these.
+    /// The request was not sent, because the client has reached this limit.
     Limit { what: &'static str, max: usize },
 }
 
@@ -80,7 +80,8 @@ impl From<Stopped> for Failure {
 }
 
 impl Failure {
-    /// Returns whether the servers may have carried it out, or may do so later. False is certain.
+    /// Returns whether the servers may have carried out the request, or may still do so. If this
+    /// returns false, it is certain that they have not done so and will not.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
             Failure::SessionOver | Failure::NotSent(_) | Failure::Limit { .. } => false,
@@ -89,12 +90,14 @@ impl Failure {
         }
     }
 
-    /// Returns whether the server had too much to do. It may have time later.
+    /// Returns whether the server was overloaded and refused the request. A later attempt may
+    /// succeed.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Failure::Refused(error) if error.is_busy())
     }
 
-    /// Returns the failure of a request that only reads: whether it was carried out is all the same.
+    /// Returns the failure of a request that only reads. For such a request, it does not matter
+    /// whether it was carried out.
     pub(crate) fn of_a_read(self) -> Failure {
         match self {
             Failure::Broken => Failure::SessionOver,
@@ -108,18 +111,18 @@ impl Failure {
     }
 }
 
-/// Returns whether the servers may have carried out a request with this error, or may do so later.
-/// A code that no client knows does not tell what the server has done.
+/// Returns whether the servers may have carried out a request with this error, or may still do so.
+/// If the client does not recognize the error code, the outcome is unknown.
 pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }
 
-/// Returns whether the session of a request is over, and so are its nodes.
+/// Returns whether the session of a request is over, and therefore its nodes as well.
 pub(super) fn is_session_over(error: &zookeeper::Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::Closed)
 }
 
-/// Counts a waiting call until it is dropped.
+/// Counts a waiting call until this value is dropped.
 pub(crate) struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -128,7 +131,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Returns an instant after this time at the least, and twice as much at the most.
+/// Returns a random instant after at least this time, and at most twice this time.
 fn spread(least: Duration) -> Instant {
     let share = sys::random() as f64 / u64::MAX as f64;
     sys::now() + least + least.mul_f64(share)
@@ -157,7 +160,8 @@ impl Requests {
 
     // ---- the client's end
 
-    /// Closes the client by `end`, which ends all holds. Does nothing if another thread does that.
+    /// Closes the client with `end`, which ends all holds. Does nothing if another thread has
+    /// already begun to close it.
     pub(super) fn close(&self, end: impl FnOnce()) {
         if !self.closing.swap(true, Ordering::SeqCst) {
             end();
@@ -188,18 +192,18 @@ impl Requests {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the epoch: how often a session was resumed, on another connection each time. This is
-    /// counted before the answers and the events of that connection.
+    /// Returns the epoch: how often a session was resumed, each time on another connection. It is
+    /// incremented before the answers and the events of that connection are delivered.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Returns the current session; 0 for none.
+    /// Returns the id of the current session, or 0 if there is none.
     pub(crate) fn session_id(&self) -> i64 {
         self.zk.session_id()
     }
 
-    /// Returns what the servers know the session by.
+    /// Returns the credentials that identify the session to the servers.
     pub(crate) fn session_key(&self) -> Option<SessionKey> {
         self.zk.session_key()
     }
@@ -209,37 +213,37 @@ impl Requests {
         self.zk.session_timeout()
     }
 
-    /// Checks a margin of a lock, under the session timeout that the servers granted.
+    /// Checks the margin of a lock against the session timeout that the servers granted.
     pub(crate) fn check_margin(&self, margin: Duration) -> Result<()> {
         let most = self.timeout() / 4;
         if margin <= most {
             return Ok(());
         }
         let reason =
-            format!("{margin:?}: it is at most {most:?}, a quarter of the session timeout");
+            format!("{margin:?} must be at most {most:?}, a quarter of the session timeout");
         Err(Error::invalid("margin", reason))
     }
 
-    /// Returns a third of the session timeout. Calls that promise not to wait for others wait this
-    /// long for answers.
+    /// Returns a third of the session timeout. Calls that do not wait for other contenders wait
+    /// this long for answers.
     pub(crate) fn patience(&self) -> Duration {
         self.timeout() / 3
     }
 
-    /// Returns when to look again at something that is watched. A server sends events of a node
-    /// only to clients that may read it by then, and an ACL can change at any time. So nothing may
-    /// rely on events alone. The instants are spread, so that calls which begin to wait together do
-    /// not look together.
+    /// Returns when to check again something that is watched. A server sends events of a node only
+    /// to clients that may read the node at that time, and an ACL can change at any time.
+    /// Therefore, callers must not rely on events alone. The instants are random, so that calls
+    /// which begin to wait at the same time do not check at the same time.
     pub(crate) fn next_look(&self) -> Instant {
         spread(self.timeout() * sys::fallback(LOOK_AFTER))
     }
 
-    /// Returns when to ask a server again that was too busy.
+    /// Returns when to send a request again to a server that was overloaded.
     pub(crate) fn next_try(&self) -> Instant {
         spread(self.timeout() / 40)
     }
 
-    /// Returns the servers, and the client's root.
+    /// Returns the servers, and the client's chroot.
     pub(crate) fn address(&self) -> (String, &str) {
         (self.zk.servers(), self.zk.root())
     }
@@ -248,7 +252,7 @@ impl Requests {
         &self.acl
     }
 
-    /// Returns an error without a connection, for calls that do not wait for one.
+    /// Returns an error if there is no connection, for calls that do not wait for one.
     pub(crate) fn require_connection(&self, path: &str) -> Result<()> {
         match self.is_connected() {
             _ if self.is_closed() => Err(Error::Closed),
@@ -257,7 +261,8 @@ impl Requests {
         }
     }
 
-    /// Waits for a connection. Returns `Disconnected` if there is none by the deadline.
+    /// Waits for a connection. Returns `Disconnected` if the client has not connected at the
+    /// deadline.
     pub(crate) fn await_connection(&self, path: &str, until: &Until) -> Result<()> {
         loop {
             let connected = self.connected.listen();
@@ -276,9 +281,11 @@ impl Requests {
 
     // ---- requests
 
-    /// Sends requests in this session, or in the current one for `None`. Waits for the answer to
-    /// the request that `make` returns beside the others. The deadline is that of the requests: the
-    /// client answers them then. So a failure here means a cancel, an outage or the close.
+    /// Sends requests in this session; `None` means the current one. Waits for the answer to the
+    /// last request, which `make` returns separately from the others. The requests have the
+    /// deadline of the call, and the client itself ends them with an error at that time. Therefore,
+    /// this function fails only if the call is cancelled, an outage takes too long, or the client
+    /// is closed.
     pub(crate) fn ask<R, T: Send + 'static>(
         &self,
         session: Option<i64>,
@@ -290,14 +297,14 @@ impl Requests {
             Some(session) => zk.in_session(session).submit(make),
             None => zk.submit(make),
         };
-        // Nearly every answer comes soon. Listening to other channels as well takes several
-        // wake-ups.
+        // Nearly every answer arrives soon. If the thread also waited for other channels, it would
+        // be woken several times.
         let last = match last.wait_for(SOON) {
             Ok(answer) => return Ok((others, answer)),
             Err(last) => last,
         };
         let (sender, answer) = bounded(1);
-        // The channel has room. The receiver may be gone.
+        // The channel has room. The receiver may already be dropped.
         last.on_done(move |result| drop(sender.send(result)));
         match until.receive(&answer, self.closed(), None)? {
             Some(Ok(answer)) => Ok((others, answer)),
@@ -316,7 +323,7 @@ impl Requests {
         Ok(answer?)
     }
 
-    /// Makes the same request for each path, in one write.
+    /// Sends the same request for each path, in one write.
     pub(crate) fn ask_each<T: Send + 'static>(
         &self,
         session: Option<i64>,
@@ -331,11 +338,11 @@ impl Requests {
             let others: Vec<_> = others.iter().map(|path| make(batch, path)).collect();
             (others, make(batch, last))
         })?;
-        // These were answered before the last one.
+        // These requests were answered before the last one.
         Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
     }
 
-    /// Returns which directories are missing, from this one upwards, the highest first. Creates the
+    /// Returns which directories are missing, from the highest one down to `directory`. Creates the
     /// chroot if that is missing.
     pub(crate) fn missing_directories(
         &self,
@@ -347,7 +354,8 @@ impl Requests {
         let paths: Vec<_> = paths.map(str::to_owned).collect();
         let found = self.ask_each(None, until, &paths, |batch, path| batch.exists(path, None))?;
         let exists = |found: zookeeper::Result<Option<Stat>>| match found {
-            // Servers tell strangers nothing else of a node, from 3.8.3 on.
+            // From 3.8.3 on, servers return this error to clients without permissions on an
+            // existing node.
             Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),
             found => found.map(|stat| stat.is_some()),
         };
@@ -359,8 +367,8 @@ impl Requests {
         Ok(levels.into_iter().skip(first).collect())
     }
 
-    /// Creates the chroot with all levels above it. The client may lack permissions above the first
-    /// level that exists.
+    /// Creates the chroot with all directories above it. The client may lack permissions on
+    /// directories that already exist.
     fn create_root(&self, until: &Until) -> Result<(), Failure> {
         let levels: Vec<_> = path::levels(self.zk.root()).map(str::to_owned).collect();
         let acl = self.acl();
@@ -373,20 +381,21 @@ impl Requests {
             });
             match failed {
                 None => return Ok(()),
-                // A level was the directory of a lock, and went with it.
+                // One of the directories was that of a lock, and was deleted together with the
+                // lock's last node.
                 Some(error) if error.kind() == ErrorKind::NoNode => {}
                 Some(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads a node that users write. The answer is no older than any earlier answer or event of
-    /// this client.
+    /// Reads a node that users write. The result is at least as new as any earlier answer or event
+    /// of this client.
     ///
-    /// A hold may be granted by an event, which carries no transaction id. So the session does not
-    /// know how new that was, and may be resumed on a server that is behind it. The first read on
-    /// such a connection follows a write, which that server answers when it has caught up with the
-    /// leader.
+    /// A hold may be granted because of an event, which does not contain a transaction id.
+    /// Therefore, the client cannot ensure that the session is resumed only on servers that have
+    /// already processed that change. The first read on a new connection follows a write, which the
+    /// server answers only when it has caught up with the leader.
     pub(crate) fn read(&self, path: &str, until: &Until) -> Result<(Vec<u8>, Stat), Failure> {
         loop {
             let epoch = self.epoch();
@@ -396,9 +405,9 @@ impl Requests {
                 let written = (!has_caught_up).then(|| batch.renew_lease());
                 (written, batch.get_data(path, None))
             })?;
-            // It was answered before the read.
+            // The write was answered before the read.
             written.map_or(Ok(()), |written| written.wait())?;
-            // Otherwise it is unknown on which connection the read was answered.
+            // Otherwise, it is unknown which connection delivered the answer to the read.
             if self.epoch() == epoch {
                 self.caught_up.fetch_max(epoch, Ordering::Relaxed);
                 return Ok(read?);
@@ -406,8 +415,8 @@ impl Requests {
         }
     }
 
-    /// Calls `then` with this object at an instant, if it is still there, on a thread that must not
-    /// wait.
+    /// Calls `then` with this object at an instant, if the object still exists. The call runs on a
+    /// thread that must not wait.
     pub(crate) fn call_at<T: Send + Sync + 'static>(
         &self,
         when: Instant,
@@ -417,12 +426,12 @@ impl Requests {
         later::call_at(&self.zk, when, of, then);
     }
 
-    /// Has `write` write a line to the log, on a thread that may wait.
+    /// Lets `write` write a line to the log, on a thread that may wait.
     pub(crate) fn note(&self, level: log::Level, write: impl FnOnce() + Send + 'static) {
         self.zk.note(level, write);
     }
 
-    /// Lists a directory in whatever session there is, without waiting for the answer.
+    /// Lists a directory in the current session, without waiting for the answer.
     pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
         let zk = self.zk.with_timeout(self.patience());
         zk.submit(|batch| batch.get_children(directory.as_str(), None))
@@ -435,7 +444,7 @@ impl Requests {
         Waiting(&self.waiting)
     }
 
-    /// Returns what a failed request means to a user.
+    /// Returns the error that a user receives for a failed request.
     pub(crate) fn error(&self, path: &str, failure: Failure) -> Error {
         let path = path.to_owned();
         match failure {
@@ -450,8 +459,7 @@ impl Requests {
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::PermissionDenied { path },
                 ErrorKind::InvalidAcl => {
-                    let reason =
-                        "the server refused it; it may name credentials that were not given";
+                    let reason = "the server refused it; it may name credentials that the client did not provide";
                     Error::invalid("ACL", reason)
                 }
                 ErrorKind::NoChildrenForEphemerals => Error::InvalidPath {
@@ -463,7 +471,8 @@ impl Requests {
         }
     }
 
-    /// Like [`error`](Requests::error), for a write of a user, which stays if it was carried out.
+    /// Like [`error`](Requests::error), for a write of a user. Such a write is permanent if it was
+    /// carried out.
     pub(crate) fn error_of_write(&self, path: &str, failure: Failure) -> Error {
         let is_maybe_done = match &failure {
             Failure::Refused(error) if error.is_busy() => error.is_maybe_done(),

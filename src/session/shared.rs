@@ -1,4 +1,4 @@
-//! What all users of one client share, and the effects of the connection's events.
+//! The state that all users of one client share, and the effects of the connection's events.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::base::outages::Outages;
 use crate::base::sys;
 use crate::base::wait::{Until, Wait};
 
-/// What all users of one client share. Its drop closes the client.
+/// The state that all users of one client share. Dropping it closes the client.
 pub(crate) struct Inner {
     pub(crate) requests: Arc<Requests>,
     pub(crate) own: Arc<OwnNodes>,
@@ -64,7 +64,7 @@ impl Inner {
             let outages = Arc::new(Outages::new());
             Inner { requests, own, holds, levels, outages, subscribers, listener }
         });
-        // An event may come at any time from now on.
+        // From now on, an event may arrive at any time.
         inner.on_suspended();
         inner.requests.zk.subscribe(&inner.listener);
         let mut is_told = false;
@@ -78,7 +78,7 @@ impl Inner {
         inner
     }
 
-    /// Ends every hold and every wait. Never blocks; the end of the session takes a while longer.
+    /// Ends every hold and every wait. Never blocks; the session ends a little later.
     pub(crate) fn shut_down(&self) {
         self.requests.close(|| {
             self.holds.close();
@@ -87,10 +87,11 @@ impl Inner {
         });
     }
 
-    /// Ends the session, and waits for that for at most `limit`.
+    /// Ends the session, and waits for its end for at most `limit`.
     pub(crate) fn close(&self, limit: Duration) -> zookeeper::Result<()> {
         self.shut_down();
-        // Another thread may be about to end the holds. The session must not end before they have.
+        // Another thread may be about to end the holds. The session must not end before the holds
+        // have ended.
         let _ = sys::recv(self.requests.closed());
         self.requests.zk.with_timeout(limit).close()?;
         self.requests.registrar.iter().for_each(|registrar| registrar.forget());
@@ -113,7 +114,7 @@ impl Inner {
                 self.requests.directories.clear();
                 self.subscribers.lost(Duration::ZERO);
             }
-            // The session's client may also end by itself: if a thread of it panics.
+            // The session's client may also end by itself, if one of its threads panics.
             SessionEventKind::Closed => self.shut_down(),
             _ => {}
         }
@@ -124,14 +125,15 @@ impl Inner {
         self.outages.begin();
         let after = self.requests.timeout();
         self.requests.call_at(sys::now() + after, self, move |inner| {
-            // A client that never had a session has lost none.
+            // A client that never had a session cannot lose it.
             if inner.requests.session_id() != 0 && !inner.requests.is_connected() {
                 inner.subscribers.lost(after);
             }
         });
     }
 
-    /// Registers the session again each session timeout, because the reaper may be another one by then.
+    /// Registers the session again once per session timeout, because the reaper may have been
+    /// restarted.
     fn keep_registered(self: &Arc<Self>) {
         let again = sys::now() + self.requests.timeout();
         self.requests.call_at(again, self, |inner| {
@@ -218,7 +220,8 @@ mod tests {
     use crate::session::table::Unanswered;
     use crate::session::{Facts, HoldState, Node};
 
-    /// Runs a server that gives one client a session, and sends nothing else; or that is gone then.
+    /// Runs a server that gives one client a session. After that, it sends nothing else if it
+    /// `stays`, or closes the connection.
     fn server(stays: bool) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -302,7 +305,7 @@ mod tests {
         let list = vec![node(&inner, &facts)];
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
         let mut term = Term::new(&inner.requests, lease, Duration::ZERO);
-        // As if it was that of the parent.
+        // As if it were the process of the parent.
         term.process = 0;
         let new = |number| Nodes::new(number, &facts, &"".into(), list, term);
         let grant = inner.holds.registry.add(|| inner.requests.zk.keep_lease(), new).ok().unwrap();
@@ -316,7 +319,7 @@ mod tests {
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
         let mut term = Term::new(&inner.requests, lease, Duration::from_secs(60));
         assert!(term.left().is_zero());
-        // As a heartbeat would bring it back.
+        // As if a heartbeat had renewed the lease.
         term.margin = Duration::ZERO;
         assert!(term.left().is_zero());
     }
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn second_close_waits_until_the_first_has_ended_the_holds() {
         let inner = connected();
-        // The first thread stands still here.
+        // The first thread is blocked here.
         let ending = inner.holds.registry.stand_still();
         let (tell, closed) = crossbeam_channel::unbounded();
         let close = || {
@@ -375,7 +378,7 @@ mod tests {
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
         let until = inner.until(&Wait::FOREVER);
-        // As if its reader had ended.
+        // As if its reader thread had ended.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
         assert!(told.is_err_and(|error| error.is_disconnected()), "nobody is told");

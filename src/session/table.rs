@@ -1,6 +1,6 @@
-//! The table of a client's nodes: every create from before it is sent until the servers are known not
-//! to have its node. Pure, and generic over places and instants, so that `tests/model` checks this
-//! very code.
+//! The table of a client's nodes. It contains every create request from before it is sent, until it
+//! is certain that the servers do not have its node. This module is pure, and generic over places
+//! and instants, so that `tests/model` checks this very code.
 //!
 //! ```text
 //!  enter -> Used --- no answer --> Unanswered --- give_up --> orphan --- shown --> Going -> gone
@@ -8,24 +8,26 @@
 //! ```
 //! | from | to | when |
 //! |---|---|---|
-//! | Used | gone | its create is refused, its release is answered, or somebody else has deleted it |
-//! | Used | Going | its call or its hold ends, and it is deleted in the background |
-//! | orphan | gone | it cannot appear any more |
+//! | Used | gone | its create request is refused, its release is answered, or another client has deleted it |
+//! | Used | Going | its call or its hold ends, and it is being deleted in the background |
+//! | orphan | gone | it can no longer appear |
 //! | Used, Going | Stuck | the servers refuse to delete it |
-//! | Stuck | gone | a list that was sent later does not show it |
+//! | Stuck | gone | a list that was requested later does not contain it |
 //! | any | gone | its session is over |
 //!
-//! A call owns its nodes while they are used or unanswered, and a hold those that it was granted. The
-//! rest has no owner, and the client cleans it up. An orphan is an unanswered create that its call has
-//! given up.
+//! A call owns its nodes while they are used or unanswered, and a hold owns the nodes that it was
+//! granted. The other nodes do not have an owner, and the client cleans them up. An orphan is an
+//! unanswered create request that its call has given up.
 //!
-//! An orphan is looked for by its id: all of a place in one look, and one look of a place at a time.
-//! A server answers the requests of a connection in order. So a look that is answered on the
-//! connection of the create shows its node, or the node does not exist and never will. This does
-//! not hold after a cut: if the session returns to the server of the create, that server may carry
-//! it out late. That takes a session timeout at most from the first answer on another connection: by
-//! then a server that stood still goes on, and one without a leader was so for longer than leaders
-//! wait. (The leader refuses what comes through a server that the session has left.)
+//! The client looks for an orphan by its id. One look, which is a list or a read, covers all
+//! orphans of a place, and each place has at most one look at a time. A server answers the requests
+//! of a connection in order. Therefore, if a look is answered on the connection of the create
+//! request, it either finds the node, or the node does not exist and never will. This is not true
+//! after the connection has broken: if the session returns to the server that received the create
+//! request, that server may carry it out late. This takes at most one session timeout from the
+//! first answer on another connection. By the end of that time, a server that was paused has
+//! continued, and a server without a leader has been without it for longer than leaders wait. (The
+//! leader refuses requests that arrive through a server that the session has left.)
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -55,9 +57,10 @@ struct Entry<P, T> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State<T> {
-    /// Its create is under way, or it exists. A call or a hold has it.
+    /// Its create request is not answered yet, or the node exists. A call or a hold owns it.
     Used,
-    /// Its create has no answer. A call looks for it, or the client does: then it is an orphan.
+    /// Its create request has remained unanswered. Either its call looks for it, or it is an
+    /// orphan, and the client looks for it.
     Unanswered(Unanswered<T>),
     /// It is being deleted in the background.
     Going,
@@ -65,25 +68,27 @@ enum State<T> {
     Stuck,
 }
 
-/// A create without an answer. Its node may exist, or appear late.
+/// A create request without an answer. Its node may exist, or appear later.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Unanswered<T> {
-    /// The id that it carried.
+    /// The id in the request.
     pub(crate) id: String,
-    /// The epoch, and so the connection, that it was sent in. `None` if a look was answered since.
+    /// The epoch in which it was sent, which identifies the connection. `None` if a look was
+    /// answered since.
     pub(crate) epoch: Option<u64>,
-    /// A session timeout after it got no answer, or later. A call that goes on may give it up
-    /// then. A look for orphans that begins after this and does not show it is the last.
+    /// An instant at least one session timeout after its answer was lost. A call that continues may
+    /// give it up at that time. If a look for orphans begins after this and does not find it, that
+    /// look is the last one.
     pub(crate) until: T,
 }
 
-/// What is open in one place.
+/// The orphans and the remaining nodes of one place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Open<T> {
     orphans: Vec<Key>,
-    /// The look that is under way.
+    /// The look that is not answered yet.
     look: Option<Look<T>>,
-    /// Another look has to follow it.
+    /// Another look has to follow `look`.
     again: bool,
     /// The nodes that stay, by their names.
     stuck: BTreeMap<String, Key>,
@@ -98,32 +103,32 @@ impl<T> Default for Open<T> {
 /// A look for the orphans of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Look<T> {
-    /// How many of the orphans it covers: those that were there when it began.
+    /// How many of the orphans it covers: those that existed when it began.
     covers: usize,
     begun: T,
-    /// Whether the time of an orphan is over, so that it is not looked for again.
+    /// Whether the time of an orphan is over, so that this is the last look for it.
     pub(crate) is_last: bool,
 }
 
-/// What a look has led to.
+/// The result of a look.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Looked<F, T> {
-    /// The orphans that it showed, which have to be deleted now.
+    /// The orphans that it found, which have to be deleted now.
     pub(crate) found: Vec<(Key, F)>,
     /// The look that has to be sent now.
     pub(crate) next: Option<Look<T>>,
 }
 
 impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
-    /// `room` is for the bytes of all nodes.
+    /// `room` limits the total bytes of all nodes.
     pub(crate) fn new(room: usize) -> Table<P, T> {
         Table { nodes: BTreeMap::new(), open: BTreeMap::new(), next: 0, room }
     }
 
     // ---- nodes with an owner
 
-    /// Enters nodes of so many bytes each, whose creates are about to be sent: all, or none if
-    /// there is no room.
+    /// Enters `count` nodes of `bytes` each, whose create requests are about to be sent. Enters
+    /// none of them if there is not enough room for all.
     pub(crate) fn enter(&mut self, place: &P, bytes: usize, count: usize) -> Option<Range<Key>> {
         self.room = self.room.checked_sub(bytes.checked_mul(count)?)?;
         let keys = self.next..self.next + count as Key;
@@ -133,12 +138,12 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         Some(keys)
     }
 
-    /// Notes that a create has no answer.
+    /// Notes that a create request is unanswered.
     pub(crate) fn no_answer(&mut self, key: Key, create: Unanswered<T>) {
         self.set(key, State::Unanswered(create));
     }
 
-    /// Returns the create without an answer.
+    /// Returns the create request of this key, if it is unanswered.
     pub(crate) fn unanswered(&self, key: Key) -> Option<&Unanswered<T>> {
         match &self.nodes.get(&key)?.state {
             State::Unanswered(create) => Some(create),
@@ -146,13 +151,13 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         }
     }
 
-    /// Notes that the call has found the node of an unanswered create.
+    /// Notes that the call has found the node of an unanswered create request.
     pub(crate) fn found(&mut self, key: Key) {
         self.set(key, State::Used);
     }
 
-    /// Makes an orphan of an unanswered create. Returns its time; `None` if it is not in the table as
-    /// such, because its session is over.
+    /// Turns an unanswered create request into an orphan. Returns its `until`. Returns `None` if
+    /// the table does not contain it as unanswered, because its session is over.
     pub(crate) fn give_up(&mut self, key: Key) -> Option<T> {
         let until = self.unanswered(key)?.until;
         let place = self.nodes.get(&key)?.place.clone();
@@ -160,7 +165,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         Some(until)
     }
 
-    /// Begins to delete a node. Returns false if somebody does that already, or it is gone.
+    /// Begins to delete a node. Returns false if it is already being deleted, or is gone.
     pub(crate) fn delete(&mut self, key: Key) -> bool {
         match self.nodes.get_mut(&key) {
             Some(node) if matches!(node.state, State::Used) => {
@@ -171,8 +176,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         }
     }
 
-    /// Notes that the servers do not have the node: its create was refused, it was deleted, or its
-    /// session is over.
+    /// Notes that the servers do not have the node: its create request was refused, it was deleted,
+    /// or its session is over.
     pub(crate) fn gone(&mut self, key: Key) {
         if let Some(node) = self.nodes.remove(&key) {
             self.room += node.bytes;
@@ -187,7 +192,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 
     // ---- nodes that stay
 
-    /// Notes that the servers refuse to delete a node. Returns whether that is news.
+    /// Notes that the servers refuse to delete a node. Returns whether that was not known before.
     pub(crate) fn stays(&mut self, key: Key, name: &str) -> bool {
         let Some(node) = self.nodes.get_mut(&key) else {
             return false;
@@ -203,7 +208,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         }
     }
 
-    /// Notes that a node which stayed is gone, or that another one is in its place.
+    /// Notes that a node which could not be deleted is gone, or that another node has replaced it.
     pub(crate) fn no_longer_stays(&mut self, place: &P, name: &str) {
         let Some(open) = self.open.get_mut(place) else {
             return;
@@ -213,7 +218,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         key.into_iter().for_each(|key| self.gone(key));
     }
 
-    /// Returns the names of the nodes that stay.
+    /// Returns the names of the nodes that the servers refuse to delete.
     pub(crate) fn stuck(&self, place: &P) -> impl Iterator<Item = &String> {
         self.open.get(place).into_iter().flat_map(|open| open.stuck.keys())
     }
@@ -221,7 +226,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // No look is under way whose answer could be taken for that of a later one.
+            // All looks of an empty place are answered. Otherwise, an answer could be mistaken for
+            // that of a later look.
             self.open.remove(place);
         }
     }
@@ -243,8 +249,9 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         open.orphans.iter().filter_map(|key| self.unanswered(*key)).map(|create| create.until).min()
     }
 
-    /// Returns the looks that have to be sent now for the orphans of these places: by the place, and
-    /// when the time of its next orphan is over. A look that is under way is followed by another.
+    /// Returns the looks that have to be sent now for the orphans of the wanted places. `is_wanted`
+    /// receives the place, and the instant when the time of its next orphan is over. If a look of
+    /// the place is not answered yet, another one follows it.
     pub(crate) fn look_for(
         &mut self,
         now: T,
@@ -260,10 +267,11 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         wanted.filter_map(begin).collect()
     }
 
-    /// Takes the answer to a look in the current epoch: what it `shows` of the node with an id,
-    /// or `None` if it failed. The look was sent once the orphans that it covers had no answer. So if
-    /// their epoch is the current one, it was sent and answered there. Orphans that another
-    /// server may carry out late are looked for until `later`.
+    /// Handles the answer to a look in the current epoch. `shows` returns the node with an id, if
+    /// the look found it; `shows` is `None` if the look failed. The look was sent after the orphans
+    /// that it covers had remained unanswered. Therefore, if their epoch is the current one, the
+    /// look was sent and answered in it as well. The client looks until `later` for orphans that
+    /// another server may carry out late.
     pub(crate) fn looked<F>(
         &mut self,
         place: &P,
@@ -304,7 +312,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 }
                 _ => {
                     sys::reached("an orphan may appear yet");
-                    // The server of the create may have stood still until now.
+                    // The server that received the create request may have been paused until now.
                     if is_answered && create.epoch.take().is_some() {
                         create.until = create.until.max(later);
                     }
@@ -321,7 +329,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         looked
     }
 
-    /// Forgets the nodes of these places, whose session is over.
+    /// Forgets the nodes of the places whose session is over.
     pub(crate) fn forget(&mut self, is_over: impl Fn(&P) -> bool) {
         self.open.retain(|place, _| !is_over(place));
         let ended = self.nodes.iter().filter(|(_, node)| is_over(&node.place));
@@ -329,7 +337,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         ended.into_iter().for_each(|key| self.gone(key));
     }
 
-    /// Returns how many nodes are deleted or looked for in the background.
+    /// Returns how many nodes are being deleted or looked for in the background.
     pub(crate) fn leaving(&self) -> usize {
         let is_going = |node: &&Entry<P, T>| matches!(node.state, State::Going);
         let orphans = self.open.values().map(|open| open.orphans.len()).sum::<usize>();
@@ -338,7 +346,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 }
 
 impl<T: Copy> Open<T> {
-    /// Begins a look, unless one is under way.
+    /// Begins a look, unless one is not answered yet.
     fn begin(&mut self, begun: T, is_last: bool) -> Option<Look<T>> {
         self.again = self.look.is_some();
         if self.again {

@@ -1,4 +1,4 @@
-//! The first level alone: what the simulation hardly ever causes.
+//! The in-process queue alone: cases that the simulation hardly ever causes.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One hold: a grant of nodes, until it is released or lost.
+//! A hold: a grant of nodes, until it is released or lost.
 
 use std::fmt;
 use std::mem;
@@ -19,12 +19,12 @@ use crate::session::facts::Node;
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldState {
-    /// Held, on a live connection.
+    /// Held. The connection is alive.
     Held,
-    /// The connection is dead, but the lease runs. The hold is still yours; nobody else can have
-    /// the lock. It is held again when the session is resumed in time.
+    /// The connection is broken, but the lease still runs. The hold is still yours: another client
+    /// cannot acquire the lock. If the session is resumed in time, the state is `Held` again.
     Suspended,
-    /// Lost: somebody else may hold the lock. It stays lost.
+    /// Lost: another client may hold the lock. This state is final.
     Lost(LossReason),
     /// Released by its owner.
     Released,
@@ -34,23 +34,23 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The thread that took it.
+    /// The thread that acquired it.
     pub(super) thread: ThreadId,
-    /// The `hold_at_most` of the call that took it. The other options are those of the nodes, which
-    /// are like them.
+    /// The `hold_at_most` of the call that acquired it. The other options are those of the nodes.
     pub(super) at_most: Option<Duration>,
     ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
-    /// The observer of its end. The first thread to tell it takes this out.
+    /// The observer of its end. The first thread that reports to it takes it out.
     observed: Mutex<Option<Observed>>,
-    /// The revocation requests of each node, once somebody listens for any.
+    /// The channels for revocation requests, one for each node. They are created when the program
+    /// first listens to one of them.
     requests: OnceLock<Box<[Requested]>>,
-    /// What to call behind its end.
+    /// The functions to call after it has ended.
     on_end: Mutex<Vec<OnEnd>>,
 }
 
-/// The channel of one node's revocation requests, which the end of the hold disconnects.
+/// The channel for the revocation requests of one node. It is disconnected when the hold ends.
 #[derive(Debug)]
 struct Requested {
     sender: Mutex<Option<Sender<()>>>,
@@ -68,9 +68,9 @@ impl fmt::Debug for OnEnd {
 
 #[derive(Debug)]
 struct Ending {
-    /// How it has ended.
+    /// How it has ended, or `None` if it has not.
     end: Option<End>,
-    /// Until when it may last.
+    /// The instant until which it may last.
     due: Option<Instant>,
 }
 
@@ -135,23 +135,24 @@ impl Grant {
         self.ended.ended()
     }
 
-    /// Returns whether it has ended, as far as anybody has noticed.
+    /// Returns whether its end was detected.
     pub(crate) fn is_over(&self) -> bool {
         self.known_end().is_some()
     }
 
-    /// Returns how it has ended, as far as anybody has noticed.
+    /// Returns how it has ended, if that was detected.
     pub(super) fn known_end(&self) -> Option<End> {
         self.ending.lock().end
     }
 
-    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet, and so
-    /// is the end of the time that it may last.
+    /// Returns the state, according to the clocks. The hold is lost if its lease or its maximum
+    /// time has run out, even if that was not detected before.
     pub(crate) fn state(&self) -> HoldState {
         if self.nodes.term.is_copy() {
             return HoldState::Lost(LossReason::LeaseExpired);
         }
-        // Read before the end is: the close ends the holds before the connection.
+        // This is read before the end is read, because closing the client ends the holds before the
+        // connection.
         let is_connected = self.nodes.term.is_connected();
         let (left, reason) = self.left();
         match self.known_end() {
@@ -163,7 +164,7 @@ impl Grant {
         }
     }
 
-    /// Returns what is left until it ends by the clocks, and how it is lost then.
+    /// Returns the time until it ends by the clocks, and the reason of that loss.
     pub(super) fn left(&self) -> (Duration, LossReason) {
         let lease = self.nodes.term.left();
         match self.due().map(|due| due.saturating_duration_since(sys::now())) {
@@ -172,20 +173,21 @@ impl Grant {
         }
     }
 
-    /// Returns until when it may last.
+    /// Returns the instant until which it may last.
     fn due(&self) -> Option<Instant> {
         self.ending.lock().due
     }
 
-    /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
-    /// which the client reports.
+    /// Returns when it ends by the clocks, according to the current lease. Returns `None` if only
+    /// the end of the lease ends it, because the client reports that.
     pub(in crate::session) fn ends_at(&self) -> Option<Instant> {
         let has_margin = !self.nodes.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.due().into_iter().chain(lost).min()
     }
 
-    /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
+    /// Sets the instant until which it may last, which is at least its minimum time. Returns false
+    /// if it has already ended.
     pub(in crate::session) fn expire_at(&self, due: Instant) -> bool {
         let due = due.max(after(self.since, self.nodes.facts.options.hold_at_least));
         let mut ending = self.ending.lock();
@@ -206,7 +208,7 @@ impl Grant {
         is_overdue
     }
 
-    /// Returns what is left until it is lost by the clocks; zero unless held.
+    /// Returns the time until it is lost by the clocks; zero if it is not held.
     pub(crate) fn valid_for(&self) -> Duration {
         if self.nodes.term.is_copy() {
             return Duration::ZERO;
@@ -225,7 +227,8 @@ impl Grant {
         }
     }
 
-    /// Returns until when its nodes have to stay after a release, if that is yet to come.
+    /// Returns the instant until which its nodes have to stay after a release. Returns `None` if
+    /// that instant has passed.
     pub(super) fn reserved_until(&self) -> Option<Instant> {
         let until = after(self.since, self.nodes.facts.options.hold_at_least);
         (until > sys::now()).then_some(until)
@@ -233,25 +236,25 @@ impl Grant {
 
     // ---- being observed
 
-    /// Tells the observer of its end from now on. If it has ended already, returns the report, which
-    /// nobody else will make.
+    /// Registers the observer, which is notified when the hold ends. If it has already ended,
+    /// returns the report, which the caller has to make.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
         *self.observed.lock() = Some(observed.clone());
         self.known_end().and_then(|end| self.take_report(end))
     }
 
-    /// Takes the report of its end to the observer, which only the first caller gets. Call it where
-    /// an observer may block.
+    /// Returns the report of its end to the observer, but only to the first caller. Call the report
+    /// on a thread where an observer may block.
     pub(in crate::session) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
         let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
         Some(move || observed.ended(held, end.loss()))
     }
 
-    /// Releases it by `release`, and then reports that to the observer.
+    /// Releases it with `release`, and then reports that to the observer.
     pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
         let held = sys::now() - self.since;
         let released = release();
-        // A loss that was noticed before is reported where it was noticed.
+        // If a loss was detected earlier, the thread that detected it reports it.
         let is_released = self.known_end() == Some(End::Released);
         let observed = is_released.then(|| self.observed.lock().take()).flatten();
         if let Some(observed) = observed {
@@ -260,8 +263,8 @@ impl Grant {
         released
     }
 
-    /// Returns the channel with a message for each revocation request of one of the nodes. It is
-    /// disconnected when the hold ends.
+    /// Returns the channel that receives a message for each revocation request for one of the
+    /// nodes. It is disconnected when the hold ends.
     pub(crate) fn revocation(&self, index: usize) -> &Receiver<()> {
         let mut is_new = false;
         let requests = self.requests.get_or_init(|| {
@@ -272,7 +275,7 @@ impl Grant {
             };
             self.list().iter().map(requested).collect()
         });
-        // After that, so that neither a request nor the end is missed.
+        // This is done after the channels exist, so that neither a request nor the end is missed.
         if is_new {
             let requested = (0..requests.len()).filter(|index| self.nodes.is_requested(*index));
             requested.for_each(|index| self.tell_request(index));
@@ -283,12 +286,13 @@ impl Grant {
         &requests[index].receiver
     }
 
-    /// Tells who listens that the lock was requested from the holder of the node with this index.
+    /// Notifies the receivers that the lock was requested from the holder of the node with this
+    /// index.
     pub(crate) fn tell_request(&self, index: usize) {
         if let Some(requests) = self.requests.get()
             && let Some(sender) = &*requests[index].sender.lock()
         {
-            // A full channel has an unread request.
+            // If the channel is full, it contains an unread request.
             let _ = sender.try_send(());
         }
     }
@@ -300,10 +304,10 @@ impl Grant {
         }
     }
 
-    /// Has `call` called behind its end, where it may block.
+    /// Schedules `call` for after its end, on a thread where it may block.
     pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
         self.on_end.lock().push(OnEnd(Box::new(call)));
-        // Otherwise, whoever ends it comes later.
+        // Otherwise, the thread that ends it makes the call later.
         if self.is_over() {
             self.tell_end();
         }
@@ -316,12 +320,12 @@ impl Grant {
         }
     }
 
-    /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
+    /// Sets how it ended. [`raise`](Grant::raise) has to follow, while no mutex is locked.
     pub(super) fn set_end(&self, end: End) {
         self.ending.lock().end.get_or_insert(end);
     }
 
-    /// Tells all listeners that it has ended.
+    /// Notifies all listeners that it has ended.
     pub(super) fn raise(&self) {
         self.end_requests();
         self.ended.raise();

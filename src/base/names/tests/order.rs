@@ -1,4 +1,4 @@
-//! The order of nodes: which node is behind which.
+//! The order of nodes: which node waits for which.
 
 use super::*;
 
@@ -12,21 +12,22 @@ fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
         (&[one, four][..], four, one, Next::Grant),
         (&[one, five], five, one, Next::Grant),
         (&[three, four], four, three, Next::Grant),
-        // A writer may take a read at the same position, for which another read does not wait.
+        // A writer may acquire a read at the same position. Another read does not wait for that
+        // read.
         (&[two, four], four, two, Next::List),
         (&[two, five], five, two, Next::Grant),
         (&[two, under, five], five, two, Next::Grant),
         (&[two, under, four], four, under, second(two)),
         (&[two, one, four], four, two, Next::List),
-        // Nodes that do not count are not before it.
+        // Nodes that do not contend are not ahead.
         (&[three, two, five, "hello"], five, two, Next::Grant),
         (&[one, two, three, four], two, one, Next::Grant),
         (&[four, one, three, two], four, three, second(two)),
         (&[five, four, three, two, one], four, three, second(two)),
-        // Reads hold together, and wait together.
+        // Several reads can hold the lock together, and wait together.
         (&[three, "__READ__0000000001", four], four, three, Next::List),
         (&[one, two, three, four], three, two, Next::List),
-        // Numbers that do not tell the position.
+        // Numbers that do not determine the position.
         (&[one, last], last, one, Next::List),
         (&[two, one, last], last, two, Next::List),
     ] {
@@ -48,8 +49,8 @@ fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     permutations(rest).into_iter().flat_map(insert).collect()
 }
 
-/// Follows the predecessors of a contender to a granted one, within as many steps as there are
-/// contenders.
+/// Follows the predecessors of a contender until it reaches a granted one, in at most as many steps
+/// as there are contenders.
 fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
@@ -69,7 +70,7 @@ fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
         ["0000000000", "0000000009", "2147483646", "2147483647", "2147483647", "-2147483648"];
     let markers = ["lock-", "__READ__", "__WRIT__"];
     for (round, order) in permutations(&sequences).into_iter().enumerate() {
-        // every mix of markers; czxids and letters run against the order of the list
+        // Every mix of markers. Czxids and letters are in the opposite order of the list.
         let mut given: Vec<(String, i64)> = Vec::new();
         for (position, digits) in order.iter().enumerate() {
             let marker = markers[(round / 3_usize.pow(position as u32 % 4) + position) % 3];

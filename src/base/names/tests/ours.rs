@@ -1,8 +1,9 @@
-//! Names of this library with more meaning: permits that are requested in a turn.
+//! Names of this library that contain more than an id: permits that a call requests during its
+//! turn.
 
 use super::*;
 
-/// Returns the name of a write, or of another contender of ours.
+/// Returns the name of one of our contenders, for example a write.
 fn ours(id: &str, mode: Mode, digits: &str) -> String {
     new_name_prefix(id, mode) + digits
 }
