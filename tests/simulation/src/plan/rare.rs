@@ -1,7 +1,7 @@
 //! Seeds whose plans reach what few others do, so that they are run again and again. Where plans are drawn in another
 //! way, `--seeds 100000 --keep-going --rare` makes this list anew.
 
-pub(super) const RARE: &[
+pub(super) const RARE: &[u64] = &[
     18, 41, 58, 72, 86, 87, 116, 125, 132, 140, 151, 155, 156, 166, 178, 191, 195, 203, 211, 223,
     237, 246, 255, 263, 265, 287, 298, 310, 345, 358, 396, 403, 411, 420, 480, 486, 515, 567, 611,
     628, 637, 640, 685, 692, 711, 726, 787, 797, 871, 1018, 1041, 1066, 1308, 1470, 1601, 1791,
