@@ -74,8 +74,6 @@ pub struct Grant {
     pub started: Nanos,
     /// When it had returned.
     pub at: Nanos,
-    /// Whether an outside witness had room for it. True if there is no such witness.
-    pub witness_free: bool,
 }
 
 /// The loss of a hold, as it was announced.

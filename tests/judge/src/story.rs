@@ -38,7 +38,6 @@ pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> G
         token: Some(token),
         started: at,
         at,
-        witness_free: true,
     }
 }
 

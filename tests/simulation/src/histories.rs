@@ -73,7 +73,6 @@ pub(crate) fn granted(held: &Held, begun: Duration, under: Option<HoldId>) {
         token: Some(held.token),
         started: begun.as_nanos() as Nanos,
         at: now(),
-        witness_free: true,
     };
     record(|history| history.granted(grant));
 }

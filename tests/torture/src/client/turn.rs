@@ -143,7 +143,6 @@ impl Program {
             token: Some(token).filter(|_| !matches!(mode, Mode::Permits(_))),
             started,
             at,
-            witness_free: true,
         })
         .report();
         // A hold that ended before its call returned promises nothing.
