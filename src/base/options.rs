@@ -11,16 +11,10 @@ use crate::base::kind::LockKind;
 /// (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
-/// The options that only some kinds of locks support: the name, whether it is set, and those kinds.
-/// All kinds support the other options.
-type Limited = (&'static str, fn(&LockOptions) -> bool, &'static [LockKind]);
-const LIMITED: [Limited; 1] = [(
-    "local_handoffs",
-    |options| options.local_handoffs > 0,
-    // Not permits, because each call creates its own, and not locks without a queue. A term of
-    // leadership begins and ends on one thread.
-    &[LockKind::Exclusive, LockKind::Reentrant, LockKind::Write],
-)];
+/// The kinds of locks that support [`local_handoffs`](LockOptions::local_handoffs). All kinds
+/// support the other options. Permits do not, because each call creates its own, and neither do
+/// locks without a queue. A term of leadership begins and ends on one thread.
+const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, LockKind::Write];
 
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
@@ -202,13 +196,9 @@ impl LockOptions {
 
     /// Checks the options for this kind of lock.
     pub(crate) fn check(self, kind: LockKind) -> Result<LockOptions> {
-        for (what, is_set, takers) in LIMITED {
-            if is_set(&self) && !takers.contains(&kind) {
-                return Err(Error::invalid(
-                    what,
-                    format!("locks of the kind `{kind}` do not support it"),
-                ));
-            }
+        if self.local_handoffs > 0 && !HANDED_OVER.contains(&kind) {
+            let reason = format!("locks of the kind `{kind}` do not support it");
+            return Err(Error::invalid("local_handoffs", reason));
         }
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
         if let Some(most) =

@@ -265,7 +265,7 @@ impl<L: Lock> LockGuard<L> {
     pub fn transaction(&self) -> Result<Transaction> {
         let mut holds = self.holds().into_iter();
         let first = holds.next();
-        let first = first.ok_or_else(|| Error::NotHeld { path: self.lock.path().to_owned() })?;
+        let first = first.ok_or_else(|| Error::not_held(self.lock.path()))?;
         Ok(holds.fold(first.transaction(), |transaction, hold| transaction.and_held(&hold)))
     }
 

@@ -127,7 +127,7 @@ impl Leadership {
     /// system cannot create a thread.
     pub fn start(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
         Leadership::start_with_options(client, path, LockOptions::new(), lead)
@@ -142,11 +142,11 @@ impl Leadership {
     /// Those of [`start`](Leadership::start).
     pub fn start_with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        Leadership::of(LockKind::Exclusive, client, &path.into(), options, lead)
+        Leadership::of(LockKind::Exclusive, client, path.as_ref(), options, lead)
     }
 
     /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
@@ -166,11 +166,11 @@ impl Leadership {
     /// Those of [`start`](Leadership::start).
     pub fn start_in_latch(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        Leadership::of(LockKind::Latch, client, &path.into(), options, lead)
+        Leadership::of(LockKind::Latch, client, path.as_ref(), options, lead)
     }
 
     fn of(
