@@ -131,7 +131,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
     for case in workloads.into_iter().flat_map(|workload| workload.cases(quick)) {
         match case.workload {
             Workload::Recover => alone::measure(case, &servers, results)?,
-            _ => compare(case, &mut running, seconds, results),
+            _ => compare(case, &mut running, seconds, warm_up, results)?,
         }
     }
     Ok(())
@@ -168,7 +168,13 @@ fn line(case: Case, name: &str, round: usize, measured: &Result<Figures, String>
 
 /// Runs all rounds of a case. Each contestant comes once a round, and another contestant comes
 /// first each time.
-fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Results) {
+fn compare(
+    case: Case,
+    running: &mut [Running],
+    seconds: f64,
+    warm_up: f64,
+    results: &mut Results,
+) -> Outcome<()> {
     let can = |one: &&mut Running| one.contestant.lacks(case).is_none();
     for one in running.iter() {
         if let Some(reason) = one.contestant.lacks(case) {
@@ -186,7 +192,10 @@ fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Resu
             line(case, name, round, &measured);
             match measured {
                 Ok(figures) => rounds[at].push(figures),
-                Err(reason) => results.failures.push((case, name, reason)),
+                Err(reason) => {
+                    results.failures.push((case, name, reason));
+                    able[at].restart(warm_up)?;
+                }
             }
         }
     }
@@ -195,4 +204,5 @@ fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Resu
         .filter(|(_, rounds)| !rounds.is_empty())
         .map(|(name, rounds)| (name, Figures::medians(&rounds)));
     results.cases.push((case, medians.collect()));
+    Ok(())
 }

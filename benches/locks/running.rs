@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zoolock_interop::Peer;
-use zoolock_test_support::wait_until;
+use zoolock_test_support::poll;
 
 use crate::contestant::Contestant;
 use crate::figures::{
@@ -65,9 +65,18 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
+    /// Replaces the process after a round that failed, which may still be busy with it.
+    pub(crate) fn restart(&mut self, warm_up: f64) -> Outcome<()> {
+        let new = Running::start(self.contestant, self.servers)?;
+        *self = new.ok_or("it can no longer be started")?;
+        self.warm_up(warm_up)
+    }
+
     /// Runs one round of a case.
     pub(crate) fn measure(&mut self, case: Case, seconds: f64) -> Outcome<Figures> {
-        let path = format!("/bench/{}/{}", case.name(), self.contestant.name);
+        // The sessions of a process that was replaced may still have nodes.
+        let (name, process) = (self.contestant.name, self.peer.process_id());
+        let path = format!("/bench/{}/{name}-{process}", case.name());
         let figures = match case.workload {
             Workload::Queue => self.queue(case.size, &path)?,
             _ => self.repeat(case, seconds, &path)?,
@@ -120,20 +129,10 @@ impl<'a> Running<'a> {
         let parked = status(process, "VmRSS")?;
         let before = self.counters()?;
         self.ask("queue")?;
-        let mut there = Ok(0);
         // The count includes the holder. The threads of a client of this library queue in the process.
         let nodes = if self.contestant.queues_in_the_process() { 1 } else { count };
-        wait_until(&format!("{count} wait at {path}"), LONGEST, || {
-            there = look();
-            there.as_ref().map_or(true, |there| *there > nodes)
-        });
-        there?;
-        let mut asleep = Ok(0);
-        wait_until(&format!("{count} threads sleep"), LONGEST, || {
-            asleep = sleepers(process);
-            asleep.as_ref().map_or(true, |asleep| *asleep >= count)
-        });
-        asleep?;
+        wait(&format!("{count} wait at {path}"), || Ok(look()? > nodes))?;
+        wait(&format!("{count} threads sleep"), || Ok(sleepers(process)? >= count))?;
         let waiting = status(process, "VmRSS")?;
         let threads = status(process, "Threads")? - self.threads_at_first - count as f64;
         let answer = self.ask("release")?;
@@ -181,4 +180,9 @@ impl<'a> Running<'a> {
         Ok(answer
             .map_err(|reason| format!("{}, asked to `{line}`: {reason}", self.contestant.name))?)
     }
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> Outcome<bool>) -> Outcome<()> {
+    let found = poll(LONGEST, || is_so().map(|is_so| is_so.then_some(())).transpose());
+    found.unwrap_or_else(|| Err(format!("waited {LONGEST:?} in vain until {what}").into()))
 }

@@ -86,9 +86,8 @@ impl Peer {
     /// Sends a command. Take its answer before you send the next one.
     pub fn tell(&mut self, command: &str) {
         self.asked = command.to_owned();
-        if let Err(error) = writeln!(self.commands, "{command}") {
-            self.fail(&format!("was not told: {error}"));
-        }
+        // If the process has ended, the wait for its answer reports it.
+        let _ = writeln!(self.commands, "{command}");
     }
 
     /// Returns whether the last command was answered.
@@ -96,29 +95,40 @@ impl Peer {
         !self.answers.is_empty()
     }
 
-    /// Waits for the answer to the last command, and returns it.
+    /// Waits for the answer to the last command, and returns it. Panics if there is none.
     pub fn result(&mut self) -> Result<(), String> {
-        self.result_within(SOON).map(|_| ())
+        match self.answer_within(SOON) {
+            Ok(answer) => answer.map(drop),
+            Err(reason) => panic!("{reason}"),
+        }
     }
 
-    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`.
+    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`. If the
+    /// process does not answer, that is an error as well; it is of no use then.
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
+        self.answer_within(longest)?
+    }
+
+    /// Waits for an answer. If there is none, returns why.
+    fn answer_within(&mut self, longest: Duration) -> Result<Result<String, String>, String> {
         let line = match self.answers.recv_timeout(longest) {
             Ok(line) => line,
-            Err(error) if error.is_timeout() => self.fail(&format!("no answer within {longest:?}")),
-            Err(_) => self.fail("it has ended"),
+            Err(error) if error.is_timeout() => {
+                return Err(self.describe(&format!("no answer within {longest:?}")));
+            }
+            Err(_) => return Err(self.describe("it has ended")),
         };
         match line.split_once(' ').unwrap_or((&line, "")) {
-            ("ok", text) => Ok(text.to_owned()),
-            ("error", reason) => Err(reason.to_owned()),
-            _ => self.fail(&format!("`{line}` is not an answer")),
+            ("ok", text) => Ok(Ok(text.to_owned())),
+            ("error", reason) => Ok(Err(reason.to_owned())),
+            _ => Err(self.describe(&format!("`{line}` is not an answer"))),
         }
     }
 
     /// Waits for the answer to the last command.
     pub fn answer(&mut self) {
         if let Err(reason) = self.result() {
-            self.fail(&reason);
+            panic!("{}", self.describe(&reason));
         }
     }
 
@@ -128,13 +138,14 @@ impl Peer {
         self.answer();
     }
 
-    fn fail(&self, what: &str) -> ! {
+    /// Adds to a problem what is known about it.
+    fn describe(&self, what: &str) -> String {
         let log = std::fs::read(self.errors.path()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
         let (name, asked) = (&self.name, &self.asked);
-        panic!("{name}, asked to `{asked}`: {what}; the end of its log:\n{tail}");
+        format!("{name}, asked to `{asked}`: {what}; the end of its log:\n{tail}")
     }
 }
 

@@ -130,7 +130,7 @@ pub use probe::{Probe, Stat};
 pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
-pub use wait::wait_until;
+pub use wait::{poll, wait_until};
 
 /// Locks what a thread that panicked may have left behind.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -18,8 +18,8 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
     start.elapsed()
 }
 
-/// Polls until `look` returns something; `None` when it has not within `deadline`.
-pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// Polls until `look` returns something. Returns `None` if it has not within `deadline`.
+pub fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + deadline;
     let mut pause = FIRST_PAUSE;
     loop {
