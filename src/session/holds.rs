@@ -59,10 +59,10 @@ impl Holds {
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
     /// can extend it. If the connection falls silent right after the grant, this is detected a
     /// quarter of the session timeout later, and a fifth is left to connect again. If the lease is
-    /// shorter than a fifth, the nodes are not granted. If the process was paused, the servers may
-    /// not have received a request from it for nearly a session timeout, and its next request is
-    /// certified only a quarter later. The [margin](crate::LockOptions::margin) is added to both
-    /// limits.
+    /// shorter than a fifth, or cannot last until a round trip after its next renewal, the nodes are
+    /// not granted. If the process or the server was paused, the servers may not have received a
+    /// request from it for nearly a session timeout, and its next request is certified only a quarter
+    /// later. The [margin](crate::LockOptions::margin) is added to all limits.
     pub(crate) fn grant(
         self: &Arc<Self>,
         facts: &Arc<Facts>,
@@ -79,7 +79,8 @@ impl Holds {
             self.requests.ask_one(Some(session), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
-        if lease.valid_for < timeout / 5 + margin {
+        let renewed_in = lease.renewable.saturating_duration_since(sys::now());
+        if lease.valid_for < (timeout / 5).max(renewed_in + timeout / 8) + margin {
             sys::reached("too little of a lease is left to grant in");
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;

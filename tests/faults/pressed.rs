@@ -1,5 +1,6 @@
 //! Sessions that must be resumed while leases run out. Delays in between must not cost a hold.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,45 @@ fn silent_second_connection_leaves_time_for_a_third() {
         hold.valid_for() > T / 2 + T / 4
     });
     lock.unlock().unwrap();
+}
+
+/// A client without a hold lets a server be silent for two thirds of the session timeout. What it sent meanwhile is
+/// old when the server answers it.
+#[test]
+fn lock_acquired_after_a_stall_of_the_server_is_kept() {
+    const CLIENTS: u32 = 8;
+    let server = Server::start().unwrap();
+    let (begun, has_continued) = (Instant::now(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            // Their heartbeats are at different times.
+            let start = T / 4 * number / CLIENTS;
+            wait_until("it is time", SOON, || begun.elapsed() > start);
+            let client = client_of(&server.connect_string(), T);
+            let has_continued = &has_continued;
+            scope.spawn(move || {
+                let lock = lock_of(&client, &format!("/stall/{number}"));
+                while !has_continued.load(Ordering::Relaxed) {
+                    let _ = lock.try_lock_for(T / 24).and_then(|_| lock.unlock());
+                }
+                lock.lock().unwrap();
+                let hold = lock.hold().unwrap();
+                println!("{number}: {:?}", hold.valid_for());
+                assert!(
+                    !hold.wait_timeout(T),
+                    "{number}: {:?}, {:?}",
+                    hold.state(),
+                    client.stats()
+                );
+                assert_eq!(client.stats().connections, 1);
+            });
+        }
+        wait_until("all have locked for a while", SOON, || begun.elapsed() > T / 2);
+        server.pause().unwrap();
+        thread::sleep(T / 2);
+        server.resume().unwrap();
+        has_continued.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

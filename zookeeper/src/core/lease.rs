@@ -30,11 +30,21 @@ struct Sample {
     settles: Instant,
 }
 
+impl Sample {
+    /// Returns whether it should be replaced although it has not settled yet: the other sample would
+    /// renew the lease for much longer, and settles hardly later. When a server that stalled continues,
+    /// it answers requests from the whole stall at once, the oldest first.
+    fn is_worse_than(&self, other: &Sample) -> bool {
+        let longer = other.sent.monotonic.saturating_duration_since(self.sent.monotonic);
+        let later = other.settles.saturating_duration_since(self.settles);
+        longer > later * 4
+    }
+}
+
 /// The lease of one session, over its connections.
 ///
 /// It runs for `T - T/50` from the sending of the newest certified request. Two samples are
-/// enough: `newer` is at least `T/4` younger than `older`, which is therefore old enough for a
-/// write that is sent now.
+/// enough: when `newer` is answered, `older` is already old enough for a write that is sent now.
 #[derive(Debug)]
 pub(crate) struct Lease {
     timeout: Duration,
@@ -159,9 +169,13 @@ impl Lease {
         if proof == Proof::Leader {
             self.certify(settled, now);
         }
+        let sample = Sample { sent, settles: now.monotonic + self.step() };
         if now.monotonic >= self.newer.settles {
             self.older = self.newer;
-            self.newer = Sample { sent, settles: now.monotonic + self.step() };
+            self.newer = sample;
+        } else if self.newer.is_worse_than(&sample) {
+            sys::reached("a late answer is replaced as a sample");
+            self.newer = sample;
         }
     }
 
@@ -186,11 +200,16 @@ impl Lease {
         next.settles
     }
 
-    /// Returns when any answer is due as the next sample.
-    pub(crate) fn sample_due(&self) -> Instant {
-        self.newer.settles
+    /// Returns when any answer is due as the next sample. If the newest sample was answered late, and a
+    /// request that is sent now can still replace it, that is at once.
+    pub(crate) fn sample_due(&self, now: Instant) -> Instant {
+        let answered = self.newer.settles - self.step();
+        let took = answered.saturating_duration_since(self.newer.sent.monotonic);
+        let can_replace = took > now.saturating_duration_since(answered) * 3;
+        if took > self.step() / 2 && can_replace { answered } else { self.newer.settles }
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,14 +96,15 @@ impl Vitals {
 
     /// Returns what to send now.
     pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
-        let due = if held { self.lease.write_due() } else { self.lease.sample_due() };
-        let serves = |flight: &Sign| flight.sent.monotonic >= due && (flight.write || !held);
+        let wants_write = held && now >= self.lease.write_due();
+        let due = if wants_write { self.lease.write_due() } else { self.lease.sample_due(now) };
+        let serves = |flight: &Sign| flight.sent.monotonic >= due && (flight.write || !wants_write);
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
             // Such a request is in flight. Its answer will move the due instant by at least this much.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
-        } else if held {
+        } else if wants_write {
             Pulse::Write
         } else {
             Pulse::Read
@@ -217,6 +218,26 @@ mod tests {
         story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
         let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);
         assert_eq!(certified, ms(4000));
+    }
+
+    #[test]
+    fn renewal_after_a_stall_counts_from_the_youngest_request() {
+        // The server answers both requests when it continues.
+        let end = ms(10_900);
+        for last in [ms(10_000), end] {
+            let mut story = Story::new();
+            story.read(ms(3100), ms(3110));
+            let first = story.send(ms(6120), true);
+            story.answer(first, end, Some(Proof::Leader));
+            let pulse = |held| story.vitals.pulse(story.at(end).monotonic, held);
+            assert_eq!([false, true].map(pulse), [Pulse::Read; 2]);
+            story.read(last, end);
+            let pulse = |held| story.vitals.pulse(story.at(end).monotonic, held);
+            assert_eq!([false, true].map(pulse), [Pulse::Rest(story.at(end + STEP).monotonic); 2]);
+            let renewal = story.send(end + STEP, true);
+            story.answer(renewal, end + STEP, Some(Proof::Leader));
+            assert_eq!(story.left(end + STEP), T - T / 50 - (end + STEP - last));
+        }
     }
 
     #[test]
