@@ -146,7 +146,8 @@ impl Batch<'_> {
     ) -> Pending<(String, i64)> {
         let read: Read<_> = |reader, asked| {
             let path = below(reader.string()?, asked.root);
-            // In a transaction the answer has no `Stat`, but the zxid of its header is its own.
+            // In a transaction, the answer has no `Stat`, but the header contains the zxid of this
+            // transaction.
             let is_whole = reader.0.is_empty();
             let czxid = if is_whole { asked.zxid } else { message::stat(reader)?.czxid };
             Ok((path, czxid))
@@ -281,7 +282,7 @@ impl Batch<'_> {
         self.add_multi(ops, |_| {})
     }
 
-    /// Adds a `multi`. Calls `begins` with where each operation begins in the frame.
+    /// Adds a `multi`. Calls `begins` with the position at which each operation begins in the frame.
     fn add_multi(
         &mut self,
         ops: &[Op<'_>],
@@ -417,7 +418,7 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
 
 fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Unread> {
     let (mut results, mut refused, mut failed) = (Vec::new(), None, false);
-    // The results of a part of a shared transaction have no end of their own.
+    // The results of one part of a shared transaction have no end marker.
     let has_more = |reader: &Reader<'_>, count| count < asked.ops || !reader.0.is_empty();
     while has_more(reader, results.len())
         && let Some(result) = message::multi_result(reader)?
@@ -427,8 +428,9 @@ fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Un
             return Err(Malformed(format!("more than {index} results")).into());
         }
         results.push(match result {
-            // The answer of a `multi` has no stats, but the zxid in its header is its own: a server
-            // applies one write at a time and reads the zxid right after it (FinalRequestProcessor).
+            // The answer to a `multi` has no `Stat`s, but the zxid in its header is that of the
+            // `multi`: a server applies one write at a time and reads the zxid right after it
+            // (FinalRequestProcessor).
             MultiResult::Created(path) => {
                 OpResult::Created { path: below(path, asked.root), czxid: asked.zxid }
             }

@@ -30,7 +30,7 @@ use crate::types::{SessionEvent, SessionEventKind, SessionKey};
 
 /// Settings of a client; see [`ZooKeeper::builder`].
 #[derive(Debug, Clone)]
-#[must_use = "it connects by `connect`"]
+#[must_use = "a builder does nothing until `connect` is called"]
 pub struct Builder {
     servers: String,
     session_timeout: Duration,
@@ -144,7 +144,7 @@ impl Builder {
     /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
     /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The error
-    ///   contains the reason for each server, and [`Error::connect_failure`] tells what failed.
+    ///   contains the reason for each server, and [`Error::connect_failure`] returns what failed.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
@@ -168,8 +168,8 @@ impl Builder {
     }
 
     /// Ends the session of another process that is known to have died. The servers delete its ephemeral
-    /// nodes at once, instead of a session timeout later. [`ZooKeeper::session_key`] returns the key. Of
-    /// the settings of this builder, only servers and credentials have an effect.
+    /// nodes at once, instead of a session timeout later. [`ZooKeeper::session_key`] returns the key.
+    /// Only the servers and the credentials of this builder have an effect.
     ///
     /// It resumes the session at any of the servers, with the shortest timeout that they grant, and
     /// closes it. It waits for at most a session timeout. **If the process is still alive, it loses the
@@ -232,7 +232,7 @@ impl Builder {
             tls.check()?;
         }
         let no_bell =
-            |cause| no_thread(format!("failed to create a file descriptor to wake it: {cause}"));
+            |cause| no_thread(format!("failed to create a file descriptor for wake-ups: {cause}"));
         let bell = Bell::new().map_err(no_bell)?;
         let now = Moment::now();
         let mut core = ClientCore::new(self.session_timeout, now);

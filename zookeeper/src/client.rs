@@ -102,8 +102,9 @@ impl ZooKeeper {
 
     // ---- operations
     //
-    // These methods repeat those of `Batch`, and wait. All are needed: users expect them in a client
-    // of ZooKeeper, and unlike those of `submit`, their errors name the operation and the path.
+    // These methods repeat those of `Batch`, and wait. They are not redundant: users expect them in a
+    // ZooKeeper client, and their errors name the operation and the path, which those of `submit` do
+    // not.
 
     /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///
@@ -256,7 +257,8 @@ impl ZooKeeper {
         self.ask("read the identities of", "this client", |batch| batch.who_am_i())
     }
 
-    /// Makes the server catch up with its leader: later reads show all earlier writes of all clients.
+    /// Makes the server catch up with its leader: later reads include all earlier writes of all
+    /// clients.
     pub fn sync(&self, path: &str) -> Result<()> {
         self.ask("sync", path, |batch| batch.sync(path))
     }
@@ -296,15 +298,17 @@ impl ZooKeeper {
     /// the client, and fails with [`ErrorKind::WouldBlock`].
     ///
     /// Without a connection, this waits for the next one, but not longer than the session can live
-    /// after the last one. It fails if no server confirms the end of the session in time. The servers
-    /// then end it themselves, a session timeout after they last received a request of it.
+    /// after the last one. It fails if no server confirms the end of the session in time. In that case
+    /// the servers end the session themselves, a session timeout after they last received a request
+    /// from it.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let deadline = sys::now() + self.timeout.min(FOREVER);
         let (pending, slot) = Pending::new(self.root(), deadline, NOTHING.into());
         shared.change(|core, now| core.close(Some(slot), deadline, now));
         let result = pending.wait();
-        // The threads end at once, unless a callback delays them, which may be this one.
+        // The threads end at once, unless a callback delays them, possibly the callback that runs this
+        // code.
         if !must_not_wait()
             && sys::recv_deadline(&self.handle.ended, deadline)
                 == Err(RecvTimeoutError::Disconnected)

@@ -14,14 +14,14 @@ use crate::sys::net::Stream;
 use crate::sys::{self, random};
 
 /// The pauses between rounds. They are drawn from the whole range ("full jitter"), so that the
-/// clients of a restarted server do not return in step. They never exceed a tenth of the session
-/// timeout.
+/// clients of a restarted server do not all return at the same moment. They never exceed a tenth of the
+/// session timeout.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for an address before the next one is tried in parallel. The same wait applies to
 /// a name that is not resolved: after that, the next name and earlier addresses are tried. A working
-/// resolver takes less, even across the world and with several domains to search; one that loses a
-/// packet takes seconds. Only a name that hangs costs this time.
+/// resolver is faster, even if it is far away and has several domains to search, whereas one that loses
+/// a packet takes seconds. Therefore only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Tries servers, round after round.
@@ -72,7 +72,8 @@ impl Dialer {
             let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
-        // Answers that have arrived may be as old as the connection, or as the pause.
+        // Answers of the resolver that have already arrived may be as old as the last connection or the
+        // last pause.
         self.take_answers(&mut Round::new());
         self.addresses.age();
         let round = Round::new();

@@ -21,7 +21,7 @@ pub enum ErrorKind {
     NoChildrenForEphemerals,
     /// The ACL is empty, or has an entry that the server cannot use.
     InvalidAcl,
-    /// The server refused the credentials, or requires some (`enforce.auth.enabled`).
+    /// The server refused the credentials, or requires credentials (`enforce.auth.enabled`).
     AuthFailed,
     /// The server does not support this operation: it is too old, or the operation is disabled.
     Unimplemented,
@@ -110,17 +110,17 @@ const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
     (
         ErrorKind::ConnectionLoss,
         None,
-        "the connection broke, the request may have been carried out",
+        "the connection broke; the request may have been carried out",
     ),
     (
         ErrorKind::Timeout,
         None,
-        "no answer before the deadline, the request may have been carried out",
+        "no answer before the deadline; the request may have been carried out",
     ),
     (
         ErrorKind::NoConnection,
         None,
-        "no connection before the deadline, the request was not carried out",
+        "no connection before the deadline; the request was not carried out",
     ),
     (ErrorKind::SessionExpired, None, "the session has expired"),
     (ErrorKind::Closed, None, "the client is closed"),
@@ -247,7 +247,7 @@ impl Error {
         self
     }
 
-    /// Sets the request, unless a more exact one has been set.
+    /// Sets the request, unless a more specific one has been set.
     pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
         self.request.get_or_insert_with(|| Attempt { verb, object: what.into() });
         self
@@ -354,7 +354,7 @@ mod tests {
             ),
             (
                 Error::because(ErrorKind::ConnectionLoss, "the server hung up").of("read", "/a"),
-                "failed to read `/a`: the connection broke, the request may have been carried out: \
+                "failed to read `/a`: the connection broke; the request may have been carried out: \
                  the server hung up",
             ),
         ] {

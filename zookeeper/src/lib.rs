@@ -3,7 +3,7 @@
 //! - **Every call has a deadline**, and returns before it passes, whatever servers and networks do.
 //! - **Sessions are resumed.** When a connection breaks, the client continues the same session on
 //!   another one. Ephemeral nodes stay, watches are set again, and missed changes are reported.
-//! - **Leases are certified.** The client can tell how long the session is certain to live.
+//! - **Leases are certified.** The client reports how long the session is certain to live.
 //! - Each client has two threads, and starts short-lived ones to resolve names, write log lines and
 //!   call code that may block. There is no async runtime and no `unsafe`.
 //!
@@ -19,7 +19,7 @@
 //! let (watcher, events) = Watcher::channel();
 //! let (workers, _) = zk.get_children_w("/workers", &watcher)?;
 //! println!("{me} is one of {workers:?}");
-//! println!("{:?}", events.recv()); // when a worker comes or goes
+//! println!("{:?}", events.recv()); // when a worker is added or removed
 //! zk.close()
 //! # }
 //! ```
@@ -78,7 +78,7 @@
 //! # Leases
 //!
 //! A program that holds something by an ephemeral node must know when to stop relying on it.
-//! [`ZooKeeper::lease`] tells how long the session is certain to live.
+//! [`ZooKeeper::lease`] returns how long the session is certain to live.
 //! [`keep_lease`](ZooKeeper::keep_lease) makes the client renew the lease in time, as long as servers
 //! answer. A client that leads when it is first in the queue acts like this:
 //!
@@ -102,8 +102,9 @@
 //!
 //! A session may outlive its lease, for example when the ensemble is down for long. As long as the
 //! session lives, its nodes exist, and no other client can take over what it holds. But the client
-//! cannot know this before the lease is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)).
-//! The renewed lease has another term: check again whether you still hold what you held.
+//! cannot be certain of this until the lease is renewed
+//! ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The renewed lease has another term: check again
+//! whether you still hold what you held.
 //!
 //! # TLS
 //!
@@ -129,8 +130,8 @@
 //!
 //! # Logs
 //!
-//! Log lines have the target `zoolock_zookeeper`. The client logs the begin and the end of connections and
-//! sessions as `info`, and the reasons why it cannot use any server as `warn`. Lines never contain data
+//! Log lines have the target `zoolock_zookeeper`. The client logs when connections and sessions begin
+//! and end as `info`, and the reasons why it cannot use any server as `warn`. Lines never contain data
 //! or credentials. A short-lived thread writes them, so that a logger that blocks does not delay calls.
 //! If the logger is too slow, lines are dropped.
 //!
@@ -179,7 +180,7 @@ pub use types::{
     Counts, CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent,
 };
 
-// For the locks of zoolock alone, as all that is hidden.
+// Hidden items such as this one are only for the locks of zoolock.
 #[doc(hidden)]
 pub use core::path::check as check_path;
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use crate::sys::{Mutex, MutexGuard};
 #[cfg(feature = "tls")]
 use crate::tls;
 
-/// Why a connection cannot be read any more.
+/// Why a connection can no longer be read.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) reason: String,
@@ -71,8 +71,8 @@ impl Link {
         self.is_full.load(Ordering::Acquire)
     }
 
-    /// Returns whether the reader must check for bytes to send. With TLS it had the right to write
-    /// while it read.
+    /// Returns whether the reader must check for bytes to send. With TLS, the reader had the right to
+    /// write while it read.
     pub(crate) fn wants_a_look(&self) -> bool {
         #[cfg(feature = "tls")]
         if self.is_tls {
@@ -102,7 +102,7 @@ impl Link {
 
     /// Ends the connection, which wakes the reader. Never blocks.
     pub(crate) fn shut_down(&self) {
-        // Fails if the other side was faster.
+        // Fails if the other side has already closed the connection.
         let _ = self.stream.shut_down();
     }
 

@@ -99,7 +99,7 @@ impl<E> Listen for WeakListener<E> {
     }
 
     fn id(&self) -> usize {
-        // Nothing else is there as long as a weak reference to it is kept.
+        // The address is not reused as long as a weak reference to it exists.
         self.0.as_ptr().cast::<()>() as usize
     }
 }

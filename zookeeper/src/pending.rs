@@ -76,7 +76,7 @@ struct Slot<T> {
     asked: Expected,
 }
 
-/// Changes from `Open` to `Done` once. The result is handed out without the mutex.
+/// Changes from `Open` to `Done` once. The result is taken out while the mutex is not held.
 enum Status<T> {
     Open(Option<Waiter<T>>),
     Done(Result<T>),
@@ -117,7 +117,7 @@ impl<T> Slot<T> {
                 *status = Status::Open(waiter());
                 None
             }
-            // The handle is unique, so nothing else waits.
+            // There is only one handle, so no other thread waits.
             Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
         }
     }

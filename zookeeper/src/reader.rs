@@ -86,7 +86,8 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
             let begun = sys::now();
             if rest(shared).is_some() {
                 sys::reached("a connection stands too late to be used");
-                // Connecting took too long: first, the session must be left alone for a while.
+                // Connecting took too long, so the client must first leave the session alone for a
+                // while.
                 continue;
             }
             let ended = connection(shared, transport, stream, &target, &mut known);

@@ -2,10 +2,11 @@
 //! transport of bytes and answers between them. No callback runs while the mutex is held.
 //!
 //! Two threads deliver outputs and answers, one at a time and in order. The reader delivers those of
-//! frames. The timer delivers those that are due and those of callers. They are two threads because a
-//! reader that waits for bytes cannot keep time, and a third thread for all answers would cost a
-//! wake-up for each. Callers only send, because they may hold a mutex that a callback needs. (When the
-//! timer has ended, no other thread is left, and callers deliver their errors themselves.)
+//! frames. The timer delivers those that are due and those of callers. There are two threads, because a
+//! reader that waits for bytes cannot watch the clock; a third thread that delivered all answers would
+//! have to be woken for each of them. Callers only send, because they may hold a mutex that a callback
+//! needs. (When the timer has ended, no other thread is left, and callers deliver their errors
+//! themselves.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(crate) struct Shared {
     state: Mutex<Inner>,
     /// Wakes the timer.
     alarm: Alarm,
-    /// Wakes the reader while it looks for a server.
+    /// Wakes the reader while it tries servers.
     pub(crate) dialing: Arc<Bell>,
     subscribers: Mutex<Subscribers>,
     /// Callbacks, by the instant at which to call them.
@@ -104,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Returns the path that every path is below.
+    /// Returns the client's root, below which all paths are.
     pub(crate) fn root(&self) -> &str {
         &self.hosts.chroot
     }

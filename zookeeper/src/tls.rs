@@ -41,7 +41,7 @@ use crate::sys::Mutex;
 /// # }
 /// ```
 #[derive(Clone, Default)]
-#[must_use = "settings do nothing until a client has them"]
+#[must_use = "settings have no effect until they are passed to a client"]
 pub struct Tls {
     /// `None` for the system's roots.
     roots: Option<RootCertStore>,
@@ -138,7 +138,8 @@ impl Tls {
         })
     }
 
-    /// Accepts any certificate of the roots for any server, whatever name it contains.
+    /// Accepts any certificate that one of the roots has issued, for any server and whatever name it
+    /// contains.
     ///
     /// Anyone who has *some* certificate of one of the roots can then impersonate the server. With the
     /// system's roots, that is anyone on the Internet.
@@ -416,7 +417,7 @@ fn explain_certificate(error: &CertificateError) -> String {
                 "{certificate} is not valid yet: it becomes valid in {left}, by the clock of this machine"
             )
         }
-        // Most often the authority was created again, with the same name.
+        // The usual reason is that the authority was created again with the same name.
         BadSignature => format!(
             "a signature of {certificate} is wrong: is it from another root of the same name?"
         ),

@@ -1,10 +1,10 @@
 //! Decides which addresses to try, and in which order. Pure: the results of the resolver and the time
 //! are inputs.
 //!
-//! A name may get another address after it was resolved, and its old address may go to a server of
-//! another ensemble. The client must not open a session there, and must ignore an answer that its
-//! session has expired. Therefore names are resolved again in each round, and earlier addresses are
-//! tried only if that fails or takes long.
+//! A name may get another address after it was resolved, and its old address may then belong to a
+//! server of another ensemble. The client must not open a session there, and must ignore an answer
+//! that its session has expired. Therefore names are resolved again in each round, and earlier
+//! addresses are tried only if that fails or takes long.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(under_way.len(), 1);
         assert_eq!(under_way[0].to_string(), "10.0.0.2:1");
         assert!(under_way[0].is_confirmed);
-        // Confirmed, it may be tried again.
+        // Now that the address is confirmed, it may be tried again.
         assert_eq!(story.all(true), ["10.0.0.2:1", "10.0.0.3:1"]);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Call<S, W> {
 pub(crate) struct Share {
     /// How many operations it has.
     pub(crate) ops: usize,
-    /// Where the directory of the node that it creates is in its frame.
+    /// The position in its frame of the directory in which it creates a node.
     pub(crate) created_in: Option<Range<usize>>,
 }
 
@@ -249,7 +249,7 @@ impl<S, W> Connection<S, W> {
                     .map_or("none was due".into(), |due| format!("{} was due", due.xid));
                 // The request fails later, with the connection.
                 due.into_iter().for_each(|due| self.in_flight.push_front(due));
-                Err(Malformed(format!("an answer to request {xid}, where {text}")))
+                Err(Malformed(format!("an answer to request {xid}, but {text}")))
             }
         }
     }

@@ -71,7 +71,7 @@ impl Frames {
     fn too_long(&self, claimed: u32) -> String {
         let longest = self.longest;
         match claimed.to_be_bytes() {
-            // A TLS record of an alert or a handshake.
+            // The first bytes of a TLS record that contains an alert or a handshake.
             [0x15 | 0x16, 3, ..] => {
                 "the server expects TLS at this port, but this client does not use TLS".into()
             }

@@ -20,7 +20,8 @@ const MOST: usize = 32;
 /// The maximum number of bytes of these writes. It is halved when a connection ends with a transaction
 /// in flight, because a server hangs up on a request that is too long for it (`jute.maxbuffer`).
 const MOST_BYTES: usize = 32 * 1024;
-/// The minimum. It leaves room for several writes, because otherwise no transaction would ever fit again.
+/// The lower bound of that number. It still leaves room for several writes; with less, shared
+/// transactions would stop for good.
 const LEAST_BYTES: usize = 4096;
 /// The number of bytes is doubled again after this many answered transactions, because most connections
 /// end for another reason.

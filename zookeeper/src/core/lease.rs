@@ -154,17 +154,18 @@ impl Lease {
     }
 
     /// Returns the request that a write sent at `now` certifies once it is answered: the newest
-    /// sample that is old enough. Call this when the write is sent, because answers before its own
-    /// replace the samples.
+    /// sample that is old enough. Call this when the write is sent, because answers that arrive before
+    /// the write's own answer replace the samples.
     pub(crate) fn settled(&self, now: Instant) -> Moment {
-        // The monotonic clock alone: a system clock set forward would certify too early.
+        // Only the monotonic clock is used, because a system clock that is set forward would certify
+        // the request too early.
         let settled = |sample: &&Sample| sample.settles <= now;
         let newest = [&self.newer, &self.older].into_iter().find(settled);
         newest.map_or(self.certified, |sample| sample.sent)
     }
 
-    /// Notes an answer that came at `now` to a request sent at `sent`. If it proves that the leader
-    /// took part, it certifies the request that was `settled` when this one was sent.
+    /// Notes an answer that came at `now` to a request sent at `sent`. If the answer proves that the
+    /// leader took part, it certifies the request that `settled` returned when this one was sent.
     pub(crate) fn answered(&mut self, sent: Moment, settled: Moment, now: Moment, proof: Proof) {
         if proof == Proof::Leader {
             self.certify(settled, now);
@@ -219,7 +220,7 @@ mod tests {
         let (start, timeout) = (Moment::now(), Duration::from_secs(8));
         let at = |milliseconds| start.after(Duration::from_millis(milliseconds));
         let mut lease = Lease::new(timeout, start, at(10).monotonic);
-        // It certifies what was settled when it was sent.
+        // The write certifies the request that was settled when the write was sent.
         let (late, settled) = (at(2100), lease.settled(at(2100).monotonic));
         for (sent, answered, proof) in [(2500, 2510, Proof::Server), (4600, 4610, Proof::Leader)] {
             let settled = lease.settled(at(sent).monotonic);

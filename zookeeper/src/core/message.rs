@@ -303,7 +303,8 @@ pub(crate) fn event<'a>(
         2 => Some(EventType::NodeDeleted),
         3 => Some(EventType::NodeDataChanged),
         4 => Some(EventType::NodeChildrenChanged),
-        // The state of the connection, or the removal of a watch, for which there is no listener.
+        // An event about the state of the connection, or about a removed watch; no listener receives
+        // these.
         -1 | 5..=7 => None,
         other => return Err(Malformed(format!("an event of the type {other}"))),
     };
@@ -331,7 +332,8 @@ pub(crate) fn stat(reader: &mut Reader<'_>) -> Result<Stat, Malformed> {
 
 pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
     let count = reader.count(4)?;
-    // The names cannot have more bytes than the message has left, without their lengths.
+    // The names together have at most as many bytes as are left in the message, minus the four bytes
+    // of each length.
     let mut names = Names::with_capacity(count, reader.0.len() - 4 * count);
     for _ in 0..count {
         names.push(reader.string()?);
@@ -377,7 +379,7 @@ pub(crate) fn multi_results(
 ) -> Result<Option<Vec<Range<usize>>>, Malformed> {
     let mut reader = Reader(frame.get(HEADER..).unwrap_or_default());
     let mut results = Vec::new();
-    let wrong = |relation| Malformed(format!("{relation} results of the parts of a transaction"));
+    let wrong = |relation| Malformed(format!("{relation} results for the parts of a transaction"));
     for (code, ops) in parts {
         let header = if code == OpCode::Multi { 0 } else { MULTI_HEADER };
         let begin = frame.len() - reader.0.len() + header;

@@ -122,7 +122,7 @@ fn quoted(text: &str) -> String {
 /// Returns the names, in lower case, and the values of `name=value,name="value",..`.
 fn directives(token: &str) -> Result<Vec<(String, String)>, Malformed> {
     let wrong =
-        || Malformed("a token of SASL that is too long, or no list of directives".to_owned());
+        || Malformed("a SASL token that is too long, or is not a list of directives".to_owned());
     let (mut all, mut rest) = (Vec::new(), token);
     if token.len() >= LONGEST {
         return Err(wrong());
@@ -219,7 +219,7 @@ mod tests {
             let seen = Challenge::read(&token).expect_err(&token);
             println!("{seen}: {token:.80}");
         }
-        // Cut anywhere, and with any byte in the place of any other.
+        // The challenge is cut at every position, and every byte is replaced by every other value.
         for at in 0..good.len() {
             drop(Challenge::read(&good[..at]));
             for byte in 0..=u8::MAX {

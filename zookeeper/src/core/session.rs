@@ -136,12 +136,12 @@ struct Keeping {
     end: LeaseEnd,
 }
 
-/// Requests that wait for the next connection; while there is one, for `retry_at`.
+/// Requests that wait for the next connection, or for `retry_at` while there is a connection.
 #[derive(Debug)]
 struct Queue<S, W> {
     waiting: VecDeque<Call<S, W>>,
     retry_at: Instant,
-    /// No deadline of any request is earlier, those in flight included.
+    /// The earliest deadline of all requests, including those in flight, or an earlier instant.
     next_deadline: Option<Instant>,
 }
 
@@ -318,7 +318,7 @@ impl<S, W: Listen> Core<S, W> {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
         match self.keeping.keepers {
-            // There are other servers to try, and the server may grant a longer session.
+            // There are other servers to try, and the servers may grant a longer session timeout.
             _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
             _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
@@ -423,7 +423,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     /// Ends the connection, or notes that none could be established. Requests in flight fail or wait
-    /// for the next connection. Returns the most exact reason that is known.
+    /// for the next connection. Returns the most specific reason that is known.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
@@ -435,7 +435,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Only handshakes could keep the session alive forever, and none was sent since then.
+            // Only handshakes could keep the session alive for longer, and none was sent since then.
             self.tries.untouched();
         }
         if connection.is_open() {

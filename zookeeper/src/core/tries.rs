@@ -18,16 +18,15 @@ use crate::sys;
 
 /// The longest time between two handshakes.
 const APART: Duration = Duration::from_secs(1);
-/// Between those of useful connections it is at most this part of the session timeout, so that a lease
-/// outlives it.
+/// Between the handshakes of useful connections, it is at most the session timeout divided by this
+/// number, so that a lease outlives it.
 const SHARE: u32 = 8;
-/// The time between two handshakes grows: it is this part of the time since the last useful
-/// connection.
+/// The time between two handshakes grows: it is the time since the last useful connection, divided by
+/// this number.
 const PART: u32 = 16;
-/// How many connections in quick succession may be useful for only a moment each.
+/// How many useful connections may end soon, one after another, before the next handshake is delayed.
 const FREE: u32 = 16;
-/// The time from the handshake of the next one to that of the one after it. It doubles with each
-/// further one.
+/// The first delay between two such handshakes. It doubles with each further connection that ends soon.
 const FIRST: Duration = Duration::from_millis(50);
 
 /// The attempts since the last useful connection.
@@ -185,7 +184,7 @@ mod tests {
         story.greet(later);
         assert_eq!(story.next(later), later, "it begins anew");
 
-        // A lease outlives the pauses, however short it is.
+        // Even a short lease outlives the pauses.
         let (short, mut tries, mut now) = (ms(200), Tries::new(story.start), story.start);
         for _ in 0..FREE * 4 {
             tries.greeted(now, short);

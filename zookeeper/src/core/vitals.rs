@@ -42,7 +42,7 @@ pub(crate) enum Pulse {
 /// Whether the connection may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The connection may go on, at least until this instant.
+    /// The connection may continue, at least until this instant.
     Alive(Instant),
     /// The connection must end: a request has had no answer for this long.
     Silent(Duration),
@@ -102,7 +102,8 @@ impl Vitals {
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
-            // Such a request is in flight. Its answer will move the due instant by at least this much.
+            // Such a request is already in flight. Its answer will postpone the next sign of life by
+            // at least this much.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
         } else if wants_write {
             Pulse::Write
@@ -118,8 +119,8 @@ impl Vitals {
     /// third is needed to resume the session elsewhere.
     ///
     /// While something is held, a request may wait for a third. It may wait for a quarter once the
-    /// lease has been due for that long. It may wait for a fifth once the lease has no more than
-    /// that left, because reconnecting needs as much.
+    /// lease has been due for that long. It may wait for a fifth once at most a fifth is left of the
+    /// lease, because reconnecting needs that much.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
         let third = timeout / 3;
@@ -211,9 +212,10 @@ mod tests {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         story.read(ms(7020), ms(7030));
-        // The first read is old enough for it.
+        // The first read is old enough for the heartbeat to certify it.
         let heartbeat = story.send(ms(10_020), true);
-        // The second has been the newest for a quarter: this becomes the newest.
+        // The second read has been the newest for a quarter of the session timeout, so this read
+        // replaces it as the newest.
         story.read(ms(10_025), ms(10_030));
         story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
         let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);

@@ -8,9 +8,9 @@ use crate::types::EventType;
 
 /// A receiver of events.
 pub(crate) trait Listen: Clone {
-    /// Returns whether it still wants events.
+    /// Returns whether it still exists.
     fn is_live(&self) -> bool;
-    /// Returns a number that no other listener has as long as this one is known.
+    /// Returns a number that is unique among the known listeners.
     fn id(&self) -> usize;
 }
 
@@ -28,8 +28,8 @@ pub(crate) enum WatchKind {
 /// The number of bytes of paths in one request to set watches again. Servers accept a megabyte, unless
 /// `jute.maxbuffer` sets another limit.
 const CHUNK: usize = 32 * 1024;
-/// Dead listeners are removed when there are twice as many as after the last time, and never with
-/// fewer than this.
+/// Dropped listeners are removed when there are twice as many listeners as after the last removal, but
+/// never while there are fewer than this.
 const SWEEP: usize = 64;
 
 /// The watches that are set, or are set again on the next connection.

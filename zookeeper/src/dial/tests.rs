@@ -1,5 +1,5 @@
-//! Clients of names, with a resolver that hangs, fails or changes its mind, at ensembles that are
-//! made up.
+//! Clients that connect by name to simulated ensembles, with a resolver that hangs, fails or
+//! changes its answers.
 
 mod ensemble;
 mod names;
@@ -16,9 +16,9 @@ use crate::client::ZooKeeper;
 use crate::listener::Listener;
 use crate::types::{SessionEvent, SessionEventKind, State};
 
-/// A session timeout that no busy machine uses up.
+/// A session timeout that does not run out, even on a busy machine.
 const SESSION: Duration = Duration::from_secs(30);
-/// The longest that anything should take that is not expected to take any time.
+/// A limit for whatever should happen at once.
 const SOON: Duration = Duration::from_secs(60);
 
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -31,7 +31,7 @@ fn builder(names: &Names, servers: &str) -> Builder {
     builder
 }
 
-/// A client, and what it tells from the first connect on.
+/// A client, and its session events from the first connection on.
 struct Guest {
     client: ZooKeeper,
     _listener: Listener<SessionEvent>,
@@ -50,7 +50,7 @@ impl Guest {
         Guest { client, _listener: listener, events }
     }
 
-    /// The kinds of all events up to this one.
+    /// Returns the kinds of all events up to and including the next one of this kind.
     #[track_caller]
     fn until(&self, kind: SessionEventKind) -> Vec<SessionEventKind> {
         let deadline = Instant::now() + SOON;
@@ -98,7 +98,7 @@ fn all_ports_of_a_name_survive_a_failed_resolution() {
     for only in &servers {
         only.open();
         servers.iter().filter(|other| other.address() != only.address()).for_each(Server::shut);
-        // If it was there already.
+        // In case the client was already connected to it.
         only.shut();
         only.open();
         println!("{}: {:?}", only.address(), guest.until(SessionEventKind::Resumed));
@@ -133,7 +133,7 @@ fn unconfirmed_address_cannot_end_a_session() {
         let session = guest.client.session_id();
         names.set("zk", fate);
         here.turn_to(&others);
-        // It may be the right one.
+        // The client tries the address, because it may still belong to the right server.
         wait_until("it is tried, and is not believed", || {
             assert_eq!(guest.client.session_id(), session, "it is asked for {:?}", here.asked());
             here.asked().len() > 2
@@ -177,7 +177,7 @@ fn hanging_names_hide_no_other_and_are_resolved_once_at_a_time() {
     let ensemble = Ensemble::new();
     let here = server(&ensemble);
     let port = here.address().port();
-    // The order is drawn anew by each client.
+    // Each client draws a new random order.
     for number in 0..8 {
         let good = Fate::Is(vec![HERE]);
         let names = Names::new([("a", Fate::Hangs), ("b", Fate::Hangs), ("c", good)]);
@@ -195,7 +195,7 @@ fn hanging_names_hide_no_other_and_are_resolved_once_at_a_time() {
     }
 }
 
-/// One that hangs up comes first, in each round.
+/// In each round, an address that closes the connection comes before one that would accept it.
 #[test]
 fn all_addresses_of_a_name_are_tried_after_any_outage() {
     const SHORT: Duration = Duration::from_secs(4);
@@ -208,7 +208,7 @@ fn all_addresses_of_a_name_are_tried_after_any_outage() {
     there.shut();
     guest.until(SessionEventKind::Suspended);
     let begun = Instant::now();
-    // Those that it was told while one was shut already.
+    // Discards the events of the outage.
     while begun.elapsed() < 2 * SHORT {
         let _ = guest.events.recv_timeout(SHORT / 4);
     }

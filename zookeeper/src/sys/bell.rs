@@ -29,7 +29,7 @@ impl Bell {
     /// Ends the current wait, or the next one. Only the first ring costs a system call.
     pub fn ring(&self) {
         if !self.has_rung.swap(true, Ordering::AcqRel) {
-            // This cannot fail, because the event's count is read between two rings.
+            // This cannot fail, because the count of the event is reset between two rings.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
@@ -42,9 +42,9 @@ impl Bell {
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
-        // Reading an empty event is an error, which does not matter. The order of these two lines does:
-        // after a ring in between, the caller still notices the change, because it checks after this
-        // call.
+        // Reading an empty event fails, which does not matter, but the order of these two lines does:
+        // if the bell rings in between, the caller still detects the change, because it checks after
+        // this call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.has_rung.swap(false, Ordering::AcqRel);
     }

@@ -56,14 +56,14 @@ pub fn process_id() -> u32 {
 #[inline(always)]
 pub fn reached(_: &'static str) {}
 
-/// Like [`reached`], where this is true. Returns it.
+/// Like [`reached`], but only if `is` is true. Returns `is`.
 #[inline(always)]
 pub fn reached_if(is: bool, _: &'static str) -> bool {
     is
 }
 
-/// Returns how long a timer waits for an event that should come sooner by other means. The
-/// simulation makes this so long that it finds all code that relies on the timer.
+/// Returns how long a timer waits for an event that normally arrives sooner in another way. The
+/// simulation makes this time so long that it detects all code that relies on the timer.
 #[inline(always)]
 pub fn fallback(times: u32) -> u32 {
     times

@@ -5,7 +5,8 @@ use std::net::{Shutdown, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
-/// A send returns at once, and with an error instead of a signal when the other side is gone.
+/// Makes a send return at once, and return an error instead of raising a signal if the other side
+/// has closed the connection.
 const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A connection, or an attempt to make one.
@@ -29,7 +30,7 @@ impl Stream {
     /// Returns whether it is established. From then on it can be read.
     ///
     /// # Errors
-    /// Why it never will be.
+    /// Why the connection cannot be established.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.0.take_error().unwrap_or_else(Some) {
             return Err(error);
@@ -37,8 +38,8 @@ impl Stream {
         let Ok(peer) = self.0.peer_addr() else {
             return Ok(false);
         };
-        // A connection to a port without a listener, in the range of client ports, can be connected
-        // to itself.
+        // A connection to a port of the ephemeral range that has no listener can be connected to
+        // itself.
         if self.0.local_addr()?.as_socket() == peer.as_socket() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -68,7 +69,7 @@ impl Stream {
     /// Ends the connection, which wakes the reader. Never blocks.
     ///
     /// # Errors
-    /// If the other side was faster.
+    /// If the other side has already closed the connection.
     pub fn shut_down(&self) -> io::Result<()> {
         self.0.shutdown(Shutdown::Both)
     }

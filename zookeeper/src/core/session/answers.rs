@@ -232,8 +232,8 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // Setting watches again proves nothing about watches that were refused or are still to be
-        // set. The next try must start from the same transaction.
+        // That watches were set again proves nothing about watches that were refused or are still to be
+        // set. The next attempt must start from the same transaction.
         let watches_again = matches!(call.effect, Effect::WatchAgain);
         if !watches_again {
             self.session.zxid = self.session.zxid.max(zxid);
@@ -290,7 +290,7 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Returns the answers for the callers of a request. After a shared transaction, sends the requests
     /// that have waited for its answer. If it was refused, first sends its parts again, each in its own
-    /// request, so that only those that have to fail do.
+    /// request, so that only the parts that cannot succeed fail.
     fn distribute(
         &mut self,
         call: Call<S, W>,
@@ -303,7 +303,7 @@ impl<S, W: Listen> Core<S, W> {
             |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
         let bodies = match call.parts.len() {
             0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
-            // A code refuses all of them, and has no body.
+            // An error code applies to all of them, and has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
             _ => {
                 message::multi_results(frame, call.parts.iter().map(|part| (part.code, part.ops())))

@@ -31,7 +31,8 @@ impl<S, W: Listen> Core<S, W> {
         let mut reader = Reader(frame);
         let header = message::header(&mut reader)?;
         if header.xid != xid {
-            let text = format!("an answer to request {} before that to SASL's {xid}", header.xid);
+            let text =
+                format!("an answer to request {} before that to SASL request {xid}", header.xid);
             return Err(Malformed(text));
         }
         // A refusal may come with or without a token.

@@ -35,7 +35,8 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does everything that is due. Returns when to call this again.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Never twice in a row: a machine that is always late must not keep a silent server.
+        // A pause is not taken into account twice in a row; otherwise, a machine that is always
+        // late would never leave a silent server.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
@@ -154,7 +155,7 @@ impl<S, W: Listen> Core<S, W> {
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
-        // Answers may still come for these, so they keep their places.
+        // Answers to these requests may still arrive, so they keep their positions.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }

@@ -1,4 +1,4 @@
-//! Ensembles that are made up, so that each of their servers can be at an address of one's choice.
+//! Simulated ensembles, whose servers can have any address that the test chooses.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use crate::error::code::NO_NODE;
 const PING: i32 = 11;
 const CLOSE: i32 = -11;
 
-/// The sessions that its servers know; none if it opens no more.
+/// The live sessions, or `None` if the ensemble does not open sessions.
 #[derive(Clone)]
 pub(super) struct Ensemble(Arc<Mutex<Option<HashSet<i64>>>>);
 
@@ -24,7 +24,7 @@ impl Ensemble {
         Ensemble(Arc::new(Mutex::new(Some(HashSet::new()))))
     }
 
-    /// Ends all sessions, and opens no more before [`Ensemble::reopen`].
+    /// Ends all sessions, and opens no new ones until [`Ensemble::reopen`].
     pub(super) fn close(&self) {
         *self.0.lock() = None;
     }
@@ -33,8 +33,8 @@ impl Ensemble {
         *self.0.lock() = Some(HashSet::new());
     }
 
-    /// Returns the session that is given to a client that asks for this one: another if that is 0,
-    /// and 0 if that is over.
+    /// Returns the session for a client that requests `asked`: a new session if `asked` is 0, and 0
+    /// if the session has ended.
     fn session(&self, asked: i64) -> io::Result<i64> {
         static NEXT: AtomicI64 = AtomicI64::new(1);
         let mut sessions = self.0.lock();
@@ -60,16 +60,16 @@ pub(super) struct Server {
 struct State {
     address: SocketAddr,
     ensemble: Mutex<Ensemble>,
-    /// Connections are ended at once.
+    /// Whether connections are closed at once.
     is_shut: AtomicBool,
     is_closing: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
-    /// The sessions that clients have asked for, 0 for a new one.
+    /// The sessions that clients have requested; 0 requests a new one.
     asked: Mutex<Vec<i64>>,
 }
 
 impl Server {
-    /// A server of this ensemble; any free port if that is 0.
+    /// Starts a server of this ensemble; port 0 means any free port.
     pub(super) fn at(ip: impl Into<IpAddr>, port: u16, ensemble: &Ensemble) -> io::Result<Server> {
         let listener = TcpListener::bind((ip.into(), port))?;
         let state = Arc::new(State {
@@ -93,7 +93,7 @@ impl Server {
         self.state.asked.lock().clone()
     }
 
-    /// Ends all connections, and lets no more in.
+    /// Closes all connections, and accepts no new ones.
     pub(super) fn shut(&self) {
         self.state.is_shut.store(true, Ordering::SeqCst);
         self.state.cut();
@@ -103,8 +103,8 @@ impl Server {
         self.state.is_shut.store(false, Ordering::SeqCst);
     }
 
-    /// Belongs to another ensemble from now on, as when its address was given away. Forgets what it
-    /// was asked.
+    /// Makes the server belong to another ensemble, as if its address had been reassigned, and
+    /// clears the recorded requests.
     pub(super) fn turn_to(&self, ensemble: &Ensemble) {
         *self.state.ensemble.lock() = ensemble.clone();
         self.state.asked.lock().clear();
@@ -115,7 +115,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.state.is_closing.store(true, Ordering::SeqCst);
-        // Wakes the porter.
+        // Wakes the thread that accepts connections.
         drop(TcpStream::connect(self.state.address));
         self.porter.take().map(JoinHandle::join);
         self.state.cut();
@@ -129,11 +129,12 @@ impl State {
                 return;
             }
             let mut streams = self.streams.lock();
-            // Looked at with the mutex held, so that none that is shut out is missed by a cut.
+            // Checked while the mutex is held, so that `cut` closes every connection that was
+            // accepted before.
             if !self.is_shut.load(Ordering::SeqCst) {
                 streams.extend(stream.try_clone());
                 let serving = Arc::clone(self);
-                // It ends when the client or the server hangs up.
+                // The thread ends when the client or the server closes the connection.
                 thread::spawn(move || serving.serve(stream));
             }
         }
@@ -150,7 +151,8 @@ impl State {
         let mut greeting = Reader(&greeting);
         let (_version, _zxid) = (greeting.int().unwrap(), greeting.long().unwrap());
         let (timeout, known) = (greeting.int().unwrap(), greeting.long().unwrap());
-        // Before anybody can tell of the answer.
+        // Recorded before the answer is sent, so that a test that has noticed the answer also finds
+        // the request.
         let session = {
             let ensemble = self.ensemble.lock();
             self.asked.lock().push(known);

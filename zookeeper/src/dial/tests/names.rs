@@ -1,4 +1,4 @@
-//! A resolver that answers what it is told to, or does not answer.
+//! A resolver that returns the answers that a test sets, or hangs.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,16 +9,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::resolver::{Found, Lookup};
 
-/// What becomes of a name.
+/// The result of resolving a name.
 #[derive(Clone)]
 pub(super) enum Fate {
     Is(Vec<Ipv4Addr>),
     Fails,
-    /// Until it has another fate.
+    /// Hangs until the test sets another result.
     Hangs,
 }
 
-/// Names and their fates. Those that are not known fail, and all do when this is dropped.
+/// Names and their results. Unknown names fail, and after this is dropped, all names fail.
 pub(super) struct Names(Arc<Known>);
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Known {
     changed: Condvar,
 }
 
-/// How often a name is being asked for, and was at the most.
+/// How many lookups of a name are running, and the highest number so far.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     now: usize,
@@ -49,7 +49,7 @@ impl Names {
         self.0.changed.notify_all();
     }
 
-    /// Returns how many have asked for a name at a time, at the most.
+    /// Returns the highest number of lookups of a name that ran at the same time.
     pub(super) fn most(&self, name: &str) -> usize {
         self.0.names.lock().get(name).map_or(0, |(_, asked)| asked.most)
     }
