@@ -138,7 +138,7 @@ impl Queue {
         self.token.cancel();
         for waiter in self.waiting {
             let ended = waiter.join().map_err(|_| "a waiter panicked")?;
-            if !ended.is_err_and(|error| error.is_cancelled()) {
+            if !ended.is_err_and(|error| matches!(error, zoolock::Error::Cancelled { .. })) {
                 return Err("a waiter was granted a lock that is held".into());
             }
         }

@@ -122,7 +122,11 @@ impl Queue {
                 stage.wait();
                 stage.wait();
                 if let Err(error) = lock.lock_within(forever) {
-                    return if error.is_cancelled() { Ok(Instant::now()) } else { Err(error) };
+                    return if matches!(error, zoolock::Error::Cancelled { .. }) {
+                        Ok(Instant::now())
+                    } else {
+                        Err(error)
+                    };
                 }
                 let granted = Instant::now();
                 let mut grants = grants.lock().expect("grants");

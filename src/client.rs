@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use zookeeper::ErrorKind;
 
-use crate::base::contender::{Contender, Kind};
+use crate::base::contender::Contender;
 use crate::base::data::REVOKE;
 use crate::base::error::{Error, Result};
 use crate::base::path::LockPath;
 use crate::base::sys::thread;
-use crate::base::version::Version;
 use crate::base::wait::Until;
-use crate::contenders::{LocksBelow, contenders, remove, verify};
-use crate::observer::SharedObserver;
+use crate::contenders::{contenders, paths_below, remove, verify};
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
 
@@ -47,17 +45,10 @@ pub use builder::ClientBuilder;
 #[derive(Clone)]
 #[must_use = "the session ends when the last clone is dropped"]
 pub struct Client {
-    inner: Arc<Inner>,
-    identity: Identity,
+    pub(crate) inner: Arc<Inner>,
+    /// `<host>/<process id>`. The default identity is this and the thread.
+    process: Arc<str>,
     pub(crate) builder: Arc<ClientBuilder>,
-}
-
-/// The identity in a client's nodes.
-#[derive(Clone)]
-enum Identity {
-    Given(Arc<str>),
-    /// `<host>/<process id>`, to which the thread is appended.
-    Process(Arc<str>),
 }
 
 impl Client {
@@ -96,10 +87,6 @@ impl Client {
         self.inner.requests.timeout()
     }
 
-    pub(crate) fn session_key(&self) -> Option<zookeeper::SessionKey> {
-        self.inner.requests.session_key()
-    }
-
     /// Returns the id of the current session, which is also in every [`Contender`] of this client.
     /// `None` before the first session.
     #[must_use]
@@ -121,7 +108,8 @@ impl Client {
     }
 
     /// Returns the holders and waiters of the lock at `path`, in order. The lock may be of any
-    /// type, and its nodes of any client. Empty if there are none. Costs one list request and one
+    /// type, and its nodes of any client. Nodes that other programs created for other purposes are
+    /// left out. Empty if there are none. Costs one list request and one
     /// read for each contender; blocks for at most a session timeout.
     ///
     /// If one node may not be read, the whole call returns [`Error::PermissionDenied`].
@@ -146,40 +134,25 @@ impl Client {
         contenders(&self.inner.requests, &LockPath::parse_node(path.as_ref())?)
     }
 
-    /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
-    /// their nodes of any client. Each item has the contenders of one lock in order, as
-    /// [`contenders`](Client::contenders) returns them, and at least one. A path comes before the
-    /// paths below it, and names are sorted by their bytes.
-    ///
-    /// A lock without holders and waiters is not found, because only an empty directory is left of
-    /// it. Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and
-    /// single nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish
-    /// during the walk are left out. The result is not a snapshot of one instant.
-    ///
-    /// The iterator reads as it goes and sends up to a hundred requests at a time: one list request
-    /// for each node, and one read for each contender. It keeps only the contents of these nodes
-    /// and the names of their neighbours in memory, not the tree. Each step blocks for at most a
-    /// session timeout.
+    /// Returns the paths directly below `directory` at which there can be locks, sorted by their
+    /// bytes. `directory` may be `/`. A free lock cannot be distinguished from other nodes;
+    /// therefore, all nodes are returned except contenders. `zoolock list -r` shows all locks of a
+    /// tree. Costs one list request; blocks for at most a session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-    /// for contenders in client.locks_below("/locks")? {
-    ///     match contenders {
-    ///         Ok(contenders) => println!("{}: {}", contenders[0].path, contenders.len()),
-    ///         Err(zoolock::Error::PermissionDenied { path, .. }) => println!("{path}: not allowed"),
-    ///         Err(error) => return Err(error),
-    ///     }
+    /// for path in client.paths_below("/locks")? {
+    ///     println!("{path}: {} contenders", client.contenders(&path)?.len());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]. The iterator returns [`Error::PermissionDenied`] for each lock and
-    /// directory that may not be read, and continues. Any other error is its last item:
-    /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`].
-    pub fn locks_below(&self, root: impl AsRef<str>) -> Result<LocksBelow> {
-        Ok(LocksBelow::new(Arc::clone(&self.inner), LockPath::parse_directory(root.as_ref())?))
+    /// As [`contenders`](Client::contenders).
+    pub fn paths_below(&self, directory: impl AsRef<str>) -> Result<Vec<String>> {
+        let directory = LockPath::parse_directory(directory.as_ref())?;
+        paths_below(&self.inner.requests, &directory)
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
@@ -225,8 +198,8 @@ impl Client {
     /// instead.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that does not
-    /// belong to a contender, or that belongs to an [`EphemeralLock`](crate::EphemeralLock).
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for the node of an
+    /// [`EphemeralLock`](crate::EphemeralLock).
     /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
@@ -251,8 +224,8 @@ impl Client {
     /// Costs two requests; blocks for at most a third of the session timeout.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that does not
-    /// belong to a contender, or that belongs to an [`EphemeralLock`](crate::EphemeralLock).
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for the node of an
+    /// [`EphemeralLock`](crate::EphemeralLock).
     /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
@@ -265,8 +238,11 @@ impl Client {
         contender: &Contender,
         send: impl FnOnce(&Requests, &Until) -> Result<(), Failure>,
     ) -> Result<()> {
-        check_contender(contender)?;
         let (path, requests) = (contender.path.as_str(), &*self.inner.requests);
+        if contender.node.is_empty() {
+            let reason = format!("{path:?} is an EphemeralLock: end the session of its holder");
+            return Err(Error::invalid("contender", reason));
+        }
         requests.require_connection(path)?;
         let until = Until::within(requests.patience());
         send(requests, &until).map_err(|failure| match failure.is(ErrorKind::NoNode) {
@@ -276,7 +252,8 @@ impl Client {
     }
 
     /// Returns the data of the node at `path` and its version, for a
-    /// [`Transaction`](crate::Transaction), or `None` if there is no node. If a lock of this client
+    /// [`Transaction`](crate::Transaction), or `None` if there is no node. Each write increments
+    /// the version, and a new node has 0. If a lock of this client
     /// is held, the answer is no older than the writes of earlier holders. Costs one request; the
     /// first read after a resumed session costs two, one of them a write that the servers refuse.
     /// Blocks for at most a third of the session timeout.
@@ -284,12 +261,12 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
-    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, Version)>> {
+    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, i32)>> {
         let path = path.as_ref();
         LockPath::parse_node(path)?;
         let until = Until::within(self.inner.requests.patience());
         match self.inner.requests.read(path, &until) {
-            Ok((data, stat)) => Ok(Some((data, stat.version.into()))),
+            Ok((data, stat)) => Ok(Some((data, stat.version))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
             Err(failure) => Err(self.inner.requests.error(path, failure)),
         }
@@ -335,21 +312,12 @@ impl Client {
         self.inner.close(after).map_err(|_| Error::CloseTimeout { after })
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
-    }
-
-    pub(crate) fn observer(&self) -> Option<&SharedObserver> {
-        self.builder.observer.as_ref()
-    }
-
     /// Returns the identity in the nodes of the calling thread.
     pub(crate) fn identity(&self) -> Arc<str> {
-        let process = match &self.identity {
-            Identity::Given(identity) => return Arc::clone(identity),
-            Identity::Process(process) => process,
-        };
-        let thread = thread::current();
+        if let Some(identity) = &self.builder.identity {
+            return Arc::clone(identity);
+        }
+        let (process, thread) = (&self.process, thread::current());
         // The number is available only as text: `ThreadId(7)`.
         let id = format!("{:?}", thread.id());
         let number = id.trim_matches(|character: char| !character.is_ascii_digit());
@@ -361,16 +329,4 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Client").field(&self.inner).finish()
     }
-}
-
-fn check_contender(contender: &Contender) -> Result<()> {
-    let reason = if contender.kind == Kind::Foreign {
-        format!("{:?} is not the node of a lock", contender.node)
-    } else if contender.node.is_empty() {
-        let path = &contender.path;
-        format!("{path:?} is an EphemeralLock: end the session of its holder")
-    } else {
-        return Ok(());
-    };
-    Err(Error::invalid("contender", reason))
 }

@@ -1,14 +1,13 @@
 //! The holders and waiters of a lock, for operators and programs that do not contend.
 
-use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use zookeeper::{ErrorKind, Stat};
+use zookeeper::{ErrorKind, Names, Stat};
 
 use crate::base::contender::{Contender, Kind};
 use crate::base::data;
 use crate::base::error::Result;
-use crate::base::names::{self, Mode};
+use crate::base::names;
 use crate::base::path::LockPath;
 use crate::base::sys;
 use crate::base::wait::Until;
@@ -21,13 +20,13 @@ pub(crate) const LEASES: &str = "leases";
 /// How many requests to read nodes are sent at a time.
 const AT_ONCE: usize = 100;
 
-/// A node and its data.
+/// A node of a list.
 #[derive(Debug, Clone)]
 struct Znode {
     /// Empty for a lock that is a single node.
     name: String,
-    data: Vec<u8>,
-    stat: Stat,
+    /// Its data. `None` if it has vanished since the list.
+    found: Option<(Vec<u8>, Stat)>,
 }
 
 /// Deletes the node of a contender in a queue, but not another node that has replaced it at the
@@ -37,8 +36,16 @@ pub(crate) fn remove(
     contender: &Contender,
     until: &Until,
 ) -> Result<(), Failure> {
+    let path = contender.znode();
+    let name = contender.node.rsplit('/').next().unwrap_or_default();
     loop {
-        match remove_as_read(requests, contender, until) {
+        let read = requests.ask_one(None, until, |batch| batch.get_data(&path, None));
+        let (_, stat) = read.map_err(Failure::of_a_read)?;
+        if token(name, &stat) != contender.token {
+            sys::reached("a node to be removed is another one by now");
+            return Err(Failure::Refused(ErrorKind::NoNode.into()));
+        }
+        match requests.ask_one(None, until, |batch| batch.delete(&path, Some(stat.version))) {
             // A client has written to the node in the meantime.
             Err(failure) if failure.is(ErrorKind::BadVersion) => {
                 sys::reached("a node is written to before it is removed");
@@ -48,30 +55,11 @@ pub(crate) fn remove(
     }
 }
 
-fn remove_as_read(
-    requests: &Requests,
-    contender: &Contender,
-    until: &Until,
-) -> Result<(), Failure> {
-    let path = contender.znode();
-    let name = contender.node.rsplit('/').next().unwrap_or_default();
-    let its_version = |stat: Stat| match token(name, &stat) == contender.token {
-        true => Ok(Some(stat.version)),
-        false => {
-            sys::reached("a node to be removed is another one by now");
-            Err(Failure::Refused(ErrorKind::NoNode.into()))
-        }
-    };
-    let read = requests.ask_one(None, until, |batch| batch.get_data(&path, None));
-    let version = its_version(read.map_err(Failure::of_a_read)?.1)?;
-    requests.ask_one(None, until, |batch| batch.delete(&path, version))
-}
-
 /// Returns the holders and waiters of the lock at `path`, in the order in which they are served.
 pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Contender>> {
     let until = Until::within(requests.timeout());
     requests.await_connection(path.as_str(), &until)?;
-    below::one(requests, path, &until)
+    look(requests, path, &until).map_err(|failure| requests.error(path.as_str(), failure))
 }
 
 /// Returns whether the current holder of the lock at `path`, or one of several, has this token.
@@ -83,117 +71,128 @@ pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result
     requests.require_connection(path.as_str())?;
     let until = Until::within(requests.patience());
     let caught_up = requests.ask_one(None, &until, |batch| batch.renew_lease());
-    caught_up.map_err(|failure| requests.error(path.as_str(), failure))?;
-    let contenders = below::one(requests, path, &until)?;
-    Ok(contenders.iter().any(|contender| contender.holds && contender.token == token))
+    let found = caught_up.and_then(|_| look(requests, path, &until));
+    let found = found.map_err(|failure| requests.error(path.as_str(), failure))?;
+    Ok(found.iter().any(|contender| contender.holds && contender.token == token))
 }
 
-/// Nodes of a directory to read.
-struct Wanted {
-    directory: LockPath,
-    names: Vec<String>,
+/// Returns the paths of the nodes in a directory that are not contenders, sorted by their bytes.
+pub(crate) fn paths_below(requests: &Requests, directory: &LockPath) -> Result<Vec<String>> {
+    let (path, until) = (directory.or_slash(), Until::within(requests.timeout()));
+    requests.await_connection(path, &until)?;
+    let listed = list(requests, directory, &until);
+    let (names, _) = listed.map_err(|failure| requests.error(path, failure))?;
+    let others = names.iter().filter(|name| !names::is_permit(name));
+    let paths = others.map(|name| directory.child(name));
+    let mut paths: Vec<_> = paths.filter(|path| LockPath::parse(path).is_ok()).collect();
+    paths.sort_unstable();
+    Ok(paths)
 }
 
-/// Reads the nodes of several directories, [`AT_ONCE`] at a time. Nodes that vanish in the meantime
-/// are left out. If a node may not be read, its directory gets that error.
-fn read_nodes(
-    requests: &Requests,
-    wanted: &[Wanted],
-    until: &Until,
-) -> Result<Vec<Result<Vec<Znode>, Failure>>, Failure> {
-    let mut found: Vec<_> = wanted.iter().map(|_| Ok(Vec::new())).collect();
-    let all = wanted.iter().enumerate();
-    let all: Vec<_> =
-        all.flat_map(|(index, of)| of.names.iter().map(move |name| (index, name))).collect();
-    for chunk in all.chunks(AT_ONCE) {
-        let paths: Vec<_> =
-            chunk.iter().map(|&(index, name)| wanted[index].directory.child(name)).collect();
-        let reads =
-            requests.ask_each(None, until, &paths, |batch, path| batch.get_data(path, None))?;
-        for (&(index, name), read) in chunk.iter().zip(reads) {
-            match (read, &mut found[index]) {
-                (Ok((data, stat)), Ok(nodes)) => {
-                    nodes.push(Znode { name: name.clone(), data, stat });
-                }
-                (Ok(_), Err(_)) => {}
-                (Err(error), _) if error.kind() == ErrorKind::NoNode => {}
-                (Err(error), found) if error.kind() == ErrorKind::NoAuth => {
-                    *found = Err(error.into());
-                }
-                (Err(error), _) => return Err(error.into()),
-            }
-        }
+fn look(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Contender>, Failure> {
+    let (names, stat) = list(requests, path, until)?;
+    if stat.ephemeral_owner != 0 {
+        let (directory, name) = path.split();
+        let nodes = read(requests, &directory, vec![name.to_owned()], until)?;
+        return Ok(nodes.into_iter().filter_map(|node| single(path, node)).collect());
     }
-    Ok(found)
+    let contends = |name: &str| names::kind_of(name).is_some();
+    let has_parts = [LOCKS, LEASES].iter().any(|part| names.contains(part));
+    if !has_parts || names.iter().any(contends) {
+        return Ok(queue(path, read(requests, path, those(&names, contends), until)?));
+    }
+    // First the permits: if a permit's queue node is missing from the later list, the permit is
+    // held, or gone.
+    let part = |part, contends: fn(&str) -> bool| {
+        let directory = path.below(part);
+        let (names, _) = list(requests, &directory, until)?;
+        read(requests, &directory, those(&names, contends), until)
+    };
+    let leases = part(LEASES, names::is_permit)?;
+    Ok(semaphore(path, part(LOCKS, contends)?, leases))
 }
 
-/// Returns the contenders of a lock with a queue that had these names when it was listed. A node
-/// that has vanished since still counts as ahead of the others: its thread may have replaced it
-/// with a read node that it created while it had the write lock.
-fn queue(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
-    let gone = vanished(&nodes, listed);
-    nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
-    // The modes of all contenders before the current position, and of those at this position.
-    let (mut ahead, mut beside): (Vec<Mode>, Vec<Mode>) = Default::default();
+fn those(names: &Names, contends: impl Fn(&str) -> bool) -> Vec<String> {
+    names.iter().filter(|name| contends(name)).map(str::to_owned).collect()
+}
+
+/// Lists a directory. The list of a missing directory is empty.
+pub(crate) fn list(
+    requests: &Requests,
+    directory: &LockPath,
+    until: &Until,
+) -> Result<(Names, Stat), Failure> {
+    let path = directory.or_slash();
+    match requests.ask_one(None, until, |batch| batch.get_children(path, None)) {
+        Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Default::default()),
+        listed => listed,
+    }
+}
+
+/// Reads nodes of a directory, [`AT_ONCE`] at a time.
+fn read(
+    requests: &Requests,
+    directory: &LockPath,
+    names: Vec<String>,
+    until: &Until,
+) -> Result<Vec<Znode>, Failure> {
+    let mut reads = Vec::with_capacity(names.len());
+    for names in names.chunks(AT_ONCE) {
+        let paths: Vec<_> = names.iter().map(|name| directory.child(name)).collect();
+        let all = requests.ask_each(None, until, &paths, |batch, path| batch.get_data(path, None));
+        reads.extend(all?);
+    }
+    let nodes = names.into_iter().zip(reads).map(|(name, read)| match read {
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Znode { name, found: None }),
+        read => Ok(Znode { name, found: Some(read?) }),
+    });
+    nodes.collect()
+}
+
+/// Returns the contenders of a lock with a queue. A node that has vanished still counts as ahead of
+/// the others: its thread may have replaced it with a read node that it created while it had the
+/// write lock.
+fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
+    let with_place = |node: Znode| Some((place(&node)?, node));
+    let mut nodes: Vec<_> = nodes.into_iter().filter_map(with_place).collect();
+    nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    // The kinds of all contenders before the current place, and of those at this place.
+    let (mut ahead, mut beside): (Vec<Kind>, Vec<Kind>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let order = order(&node);
-        // Contenders with equal sequence numbers share a position: they do not wait for each other.
-        if last.replace(order) != Some(order) {
+    for (place, node) in nodes {
+        let Some(kind) = names::kind_of(&node.name) else { continue };
+        // Contenders with equal sequence numbers share a place: they do not wait for each other.
+        if last.replace(place) != Some(place) {
             ahead.append(&mut beside);
         }
-        let mode = names::mode_of(&node.name);
-        let gone = gone.iter().filter(|(gone, _)| *gone < order).map(|(_, mode)| mode);
-        let holds =
-            mode.is_some_and(|mode| !ahead.iter().chain(gone).any(|&other| mode.waits_for(other)));
-        let new = |mode: &Mode| !ahead.contains(mode) && !beside.contains(mode);
-        beside.extend(mode.filter(new));
-        contenders.push(contender(path, None, public(mode), holds, node));
+        let holds = !ahead.iter().any(|&other| kind.waits_for(other));
+        if !ahead.contains(&kind) && !beside.contains(&kind) {
+            beside.push(kind);
+        }
+        contenders.extend(contender(path, kind, holds, node));
     }
     contenders
 }
 
-/// Returns the modes of the listed nodes that were not found, each with its first position.
-fn vanished(nodes: &[Znode], listed: &[String]) -> Vec<((u8, i64), Mode)> {
-    let found: HashSet<&str> = nodes.iter().map(|node| &*node.name).collect();
-    let gone = listed.iter().filter(|name| !found.contains(name.as_str())).filter_map(|name| {
-        let sequence = names::sequence(name).filter(|&sequence| names::is_normal(sequence))?;
-        Some(((0, i64::from(sequence)), names::mode_of(name)?))
-    });
-    let mut gone: Vec<_> = gone.collect();
-    gone.sort_unstable_by_key(|(place, _)| *place);
-    let mut first: Vec<(_, Mode)> = Vec::new();
-    for (place, mode) in gone {
-        if first.iter().all(|(_, other)| *other != mode) {
-            first.push((place, mode));
-        }
-    }
-    first
-}
-
-/// Orders normal sequence numbers first, by number, then other sequence numbers by creation, then
-/// foreign nodes.
-fn order(node: &Znode) -> (u8, i64) {
-    match names::sequence(&node.name) {
-        Some(sequence) if names::is_normal(sequence) => (0, sequence.into()),
-        Some(_) => (1, node.stat.czxid),
-        None => (2, 0),
+/// Orders normal sequence numbers first, by number, then other sequence numbers by creation.
+/// `None` for a node without a place, or if its place cannot be known any more.
+fn place(node: &Znode) -> Option<(u8, i64)> {
+    match names::sequence(&node.name)? {
+        sequence if names::is_normal(sequence) => Some((0, sequence.into())),
+        _ => Some((1, node.found.as_ref()?.1.czxid)),
     }
 }
 
 /// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each
 /// by one of its nodes.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
-    let turns = queue(&path.below(LOCKS), turns, &[]);
+    let turns = queue(path, turns);
     let acquiring = turns.first().filter(|turn| turn.holds);
-    let is_permit = |node: &Znode| names::is_permit(&node.name);
-    let (leases, others): (Vec<_>, Vec<_>) = leases.into_iter().partition(is_permit);
     let (mut permits, mut wanted) = (Vec::new(), Vec::new());
-    for lease in leases {
-        let turn = acquiring.filter(|turn| turn.session == lease.stat.ephemeral_owner);
-        let is_its = turn.map(|turn| names::is_of_turn(&lease.name, &turn.node).ok_or(turn.token));
-        let permit = contender(path, Some(LEASES), Kind::Permit, true, lease);
+    for permit in leases.into_iter().filter_map(|node| contender(path, Kind::Permit, true, node)) {
+        let turn = acquiring.filter(|turn| turn.session == permit.session);
+        let is_its = turn.map(|turn| names::is_of_turn(&permit.node, &turn.node).ok_or(turn.token));
         match is_its {
             Some(Ok(true)) => wanted.push(permit),
             // For permits of other libraries, this is an estimate.
@@ -202,69 +201,49 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         }
     }
     let its_own = usize::from(!wanted.is_empty());
-    let all = permits.iter().chain(&wanted).map(|one| &*one.node);
+    let own: Vec<_> = wanted.iter().map(|one| &*one.node).collect();
+    let all = permits.iter().map(|one| &*one.node).chain(own.iter().copied());
     let limit = wanted.iter().find_map(|permit| permit.limit);
     // The call may have its permits while its queue node is not yet deleted.
-    if limit.is_some_and(|limit| names::fit(all.clone(), &names_of(&wanted), limit)) {
+    if limit.is_some_and(|limit| names::fit(all, &own, limit)) {
         permits.append(&mut wanted);
     }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
     // Only this node can be revoked, not the call's node in the queue.
     let first = wanted.into_iter().min_by_key(|permit| permit.token);
     let first = first.map(|permit| Contender { holds: false, ..permit });
-    let waiting = turns.iter().skip(its_own).map(|turn| Contender {
-        path: path.as_str().to_owned(),
-        node: format!("{LOCKS}/{}", turn.node),
-        kind: match turn.kind {
-            Kind::Foreign => Kind::Foreign,
-            _ => Kind::Permit,
-        },
-        holds: false,
-        ..turn.clone()
-    });
-    let others =
-        others.into_iter().map(|node| contender(path, Some(LEASES), Kind::Foreign, false, node));
-    permits.into_iter().chain(first).chain(waiting).chain(others).collect()
-}
-
-fn names_of(all: &[Contender]) -> Vec<&str> {
-    all.iter().map(|one| &*one.node).collect()
+    let in_part = |part: &str, one: Contender| Contender {
+        node: format!("{part}/{}", one.node),
+        kind: Kind::Permit,
+        ..one
+    };
+    let waiting = turns.into_iter().skip(its_own);
+    let waiting = waiting.map(|turn| in_part(LOCKS, Contender { holds: false, ..turn }));
+    let permits = permits.into_iter().chain(first).map(|permit| in_part(LEASES, permit));
+    permits.chain(waiting).collect()
 }
 
 /// Returns the contender of a lock that is a single node.
-fn single(path: &LockPath, node: Znode) -> Contender {
+fn single(path: &LockPath, node: Znode) -> Option<Contender> {
     // In a node of this library, the identity follows an id.
-    let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
-    let own = contender(path, None, Kind::Exclusive, true, node);
-    Contender { identity: identity.or(own.identity), ..own }
+    let data = node.found.as_ref().map(|(data, _)| &**data);
+    let identity = data.and_then(data::decode_single).map(|(_, identity)| identity.to_owned());
+    let node = Znode { name: String::new(), ..node };
+    let own = contender(path, Kind::Exclusive, true, node)?;
+    Some(Contender { identity: identity.or(own.identity), ..own })
 }
 
-fn public(mode: Option<Mode>) -> Kind {
-    match mode {
-        Some(Mode::Exclusive) => Kind::Exclusive,
-        Some(Mode::Read) => Kind::Read,
-        Some(Mode::Write) => Kind::Write,
-        Some(Mode::Permit) => Kind::Permit,
-        Some(Mode::Latch) => Kind::Latch,
-        None => Kind::Foreign,
-    }
-}
-
-fn contender(
-    path: &LockPath,
-    below: Option<&str>,
-    kind: Kind,
-    holds: bool,
-    node: Znode,
-) -> Contender {
-    let Znode { name, data, stat } = node;
+/// Returns the contender with this node, unless the node has vanished.
+fn contender(path: &LockPath, kind: Kind, holds: bool, node: Znode) -> Option<Contender> {
+    let Znode { name, found } = node;
+    let (data, stat) = found?;
     let data::Said { asked, identity } = data::said(&data, stat.version);
-    Contender {
+    Some(Contender {
         path: path.as_str().to_owned(),
         sequence: names::number(&name).map(i64::from),
         token: token(&name, &stat),
         limit: names::limit_of(&name),
-        node: below.map_or(name.clone(), |directory| format!("{directory}/{name}")),
+        node: name,
         kind,
         holds,
         identity,
@@ -273,15 +252,12 @@ fn contender(
         since: SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(stat.ctime.unsigned_abs()))
             .unwrap_or(SystemTime::UNIX_EPOCH),
-    }
+    })
 }
 
 fn token(name: &str, stat: &Stat) -> u64 {
     names::token_under(name).unwrap_or(stat.czxid.unsigned_abs())
 }
 
-mod below;
 #[cfg(test)]
 mod tests;
-
-pub use below::LocksBelow;

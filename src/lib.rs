@@ -319,7 +319,8 @@
 //! # Observability
 //!
 //! - [`Client::contenders`] lists the holders and waiters of a lock in order, including the queue
-//!   position of a waiting call. [`Client::locks_below`] lists all locks of a tree.
+//!   position of a waiting call. [`Client::paths_below`] returns the paths at which
+//!   to look for more.
 //! - [`Client::revoke`] asks a holder to release the lock. The holder receives the request through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] checks whether a fencing token belongs to the current holder.
@@ -427,7 +428,6 @@ mod settings;
 pub mod testing;
 #[cfg(feature = "tracing")]
 pub mod tracing;
-mod unwind;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;
@@ -436,20 +436,16 @@ pub use base::acl::Acl;
 pub use base::contender::{Contender, Kind};
 pub use base::error::{ConflictReason, Error, ErrorKind, LossReason, Result};
 pub use base::options::LockOptions;
-pub use base::version::Version;
 pub use base::wait::{CancelToken, Wait};
 pub use client::{Client, ClientBuilder};
-pub use contenders::LocksBelow;
 pub use held::guard::{Guard, ReentrantGuard};
 pub use held::hold::Hold;
 pub use held::transaction::Transaction;
 pub use locks::any::{Lock, LockGuard, LockId};
-pub use locks::ephemeral::EphemeralLock;
 pub use locks::handle::LockHandle;
 pub use locks::leadership::{Leadership, Term};
-pub use locks::lock::DistributedLock;
+pub use locks::lock::{DistributedLock, DistributedReentrantLock, EphemeralLock};
 pub use locks::multi::{Busy, MultiGuard, MultiLock};
-pub use locks::reentrant::DistributedReentrantLock;
 pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use locks::semaphore::{DistributedSemaphore, Permits};
 #[cfg(not(zoolock_simulation))]

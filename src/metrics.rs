@@ -149,21 +149,14 @@ impl fmt::Debug for MetricsObserver {
 /// Records the current [`Client::state`] and [`Client::stats`]. Call this before the metrics are
 /// read. If it is called for several clients, the values of the last one remain. Never blocks.
 pub fn record_client(client: &Client) {
-    let stats = client.stats();
+    let (stats, is_connected) = (client.stats(), client.state() == ClientState::Connected);
+    let is_registered = usize::from(stats.is_registered);
     let gauges = [
         ("zoolock_held", stats.held, "Holds, and locks that are held for longer by hold_at_least."),
         ("zoolock_waiting", stats.waiting, "Calls that are at the servers for a lock."),
         ("zoolock_deleting", stats.deleting, "Nodes that are to be deleted and may be there."),
-        (
-            "zoolock_registered",
-            usize::from(stats.is_registered),
-            "Whether a reaper has accepted the session.",
-        ),
-        (
-            "zoolock_connected",
-            usize::from(client.state() == ClientState::Connected),
-            "Whether there is a connection.",
-        ),
+        ("zoolock_registered", is_registered, "Whether a reaper has accepted the session."),
+        ("zoolock_connected", usize::from(is_connected), "Whether there is a connection."),
     ];
     for (name, value, what) in gauges {
         describe_gauge!(name, Unit::Count, what);

@@ -201,47 +201,37 @@ impl Outcome {
     }
 }
 
-/// The observer of a client.
+/// An observer, with the names under which it receives the reports of one lock.
 #[derive(Clone)]
-pub(crate) struct SharedObserver(Arc<dyn Observer>);
-
-impl SharedObserver {
-    pub(crate) fn new(observer: impl Observer + 'static) -> SharedObserver {
-        SharedObserver(Arc::new(observer))
-    }
-
-    fn tell(&self, tell: impl FnOnce(&dyn Observer)) {
-        let _ = caught(|| tell(&*self.0));
-    }
+pub(crate) struct Observed {
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) lock: LockKind,
+    pub(crate) name: Arc<str>,
 }
 
-impl fmt::Debug for SharedObserver {
+impl fmt::Debug for Observed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer")
     }
 }
 
-/// An observer, with the names under which it receives the reports of one lock.
-#[derive(Debug, Clone)]
-pub(crate) struct Observed {
-    pub(crate) observer: SharedObserver,
-    pub(crate) lock: LockKind,
-    pub(crate) name: Arc<str>,
-}
-
 impl Observed {
+    fn tell(&self, tell: impl FnOnce(&dyn Observer)) {
+        let _ = caught(|| tell(&*self.observer));
+    }
+
     /// Notifies the observer. Call it only where blocking is allowed.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };
-        self.observer.tell(|observer| observer.ended(&ended));
+        self.tell(|observer| observer.ended(&ended));
     }
 }
 
 /// What an observer receives about a call.
 #[derive(Debug)]
 pub(crate) struct Report {
-    observed: Observed,
+    pub(crate) observed: Observed,
     begun: Instant,
     waits: bool,
     queue: Cell<Option<usize>>,
@@ -260,18 +250,13 @@ impl Report {
         }
     }
 
-    pub(crate) fn observed(&self) -> &Observed {
-        &self.observed
-    }
-
     pub(crate) fn end(&self, got: Result<bool, &Error>) {
-        let Observed { observer, lock, name } = &self.observed;
-        let (lock, name, waited, queue) =
-            (*lock, &**name, sys::now() - self.begun, self.queue.get());
+        let Observed { lock, ref name, .. } = self.observed;
+        let (waited, queue) = (sys::now() - self.begun, self.queue.get());
         let reason = match got {
             Ok(true) => {
                 let acquired = Acquired { lock, name, waited, queue };
-                return observer.tell(|observer| observer.acquired(&acquired));
+                return self.observed.tell(|observer| observer.acquired(&acquired));
             }
             Ok(false) if self.waits => Reason::TimedOut,
             Ok(false) => Reason::Busy,
@@ -279,7 +264,7 @@ impl Report {
             Err(error) => Reason::Failed(error),
         };
         let call = NotAcquired { lock, name, waited, queue, reason };
-        observer.tell(|observer| observer.not_acquired(&call));
+        self.observed.tell(|observer| observer.not_acquired(&call));
     }
 }
 
@@ -291,7 +276,7 @@ mod tests {
 
     #[test]
     fn session_that_ended_with_nobody_ahead_does_not_count() {
-        let (observer, lock) = (SharedObserver::new(()), LockKind::Exclusive);
+        let (observer, lock) = (Arc::new(()), LockKind::Exclusive);
         let report = Report::begin(Observed { observer, lock, name: "".into() }, false);
         [0, 2, 3].into_iter().for_each(|ahead| report.record_ahead(|| ahead));
         assert_eq!(report.queue.get(), Some(2));

@@ -174,18 +174,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::select;
-use zookeeper_testing::{self as testing, Refused};
+use zookeeper_testing as testing;
 
 #[cfg(doc)]
 use crate::base::error::LossReason;
 use crate::base::error::{Error, Result};
-use crate::base::signal::Broadcast;
 use crate::client::{Client, ClientBuilder};
 use crate::held::hold::Hold;
 use crate::session::ClientState;
 #[cfg(doc)]
 use crate::session::HoldState;
+
+/// How often a state is checked without an event.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A ZooKeeper server in this process. Dropping it ends the server and all its connections.
 #[derive(Debug)]
@@ -193,8 +194,6 @@ use crate::session::HoldState;
 pub struct Server {
     server: testing::Server,
     is_stopped: AtomicBool,
-    /// Notifies calls that wait for a client to reconnect when the server is stopped.
-    stops: Broadcast,
 }
 
 impl Server {
@@ -204,7 +203,7 @@ impl Server {
     /// If no port of 127.0.0.1 or no thread is available.
     pub fn start() -> io::Result<Server> {
         let server = testing::Server::start()?;
-        Ok(Server { server, is_stopped: AtomicBool::new(false), stops: Broadcast::new() })
+        Ok(Server { server, is_stopped: AtomicBool::new(false) })
     }
 
     /// Returns the address on which the server listens, for proxies and other clients.
@@ -246,8 +245,7 @@ impl Server {
     /// # Panics
     /// If the client belongs to another server.
     pub fn suspend(&self, client: &Client) {
-        self.check(client);
-        self.server.suspend(client.inner().requests.session_id());
+        self.server.suspend(self.session_of(client));
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
@@ -261,8 +259,7 @@ impl Server {
     /// # Panics
     /// If the client belongs to another server.
     pub fn resume(&self, client: &Client) {
-        self.check(client);
-        self.server.resume(client.inner().requests.session_id());
+        self.server.resume(self.session_of(client));
         self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
@@ -277,15 +274,14 @@ impl Server {
     /// # Panics
     /// If the client belongs to another server.
     pub fn expire(&self, client: &Client) {
-        self.check(client);
-        let (ended, is_told) =
-            (client.inner().requests.session_id(), client.state() == ClientState::Connected);
+        let (ended, is_told) = (self.session_of(client), client.state() == ClientState::Connected);
         self.server.expire(ended);
-        self.await_state(client, |state| {
-            let is_back =
-                state == ClientState::Connected && client.inner().requests.session_id() != ended;
-            !is_told || is_back || self.is_stopped()
-        });
+        if is_told {
+            self.await_state(client, |state| {
+                let is_back = state == ClientState::Connected && self.session_of(client) != ended;
+                is_back || self.is_stopped()
+            });
+        }
     }
 
     /// Deletes the node of a hold, as an operator might. The hold must belong to a client without a
@@ -298,23 +294,18 @@ impl Server {
     pub fn delete(&self, hold: &Hold) -> Result<()> {
         // Otherwise the client first checks after a quarter of the session timeout.
         hold.watch_now();
-        self.server.delete(&hold.znode()).map_err(|refused| {
-            let reason = match refused {
-                Refused::NO_NODE => {
-                    "it is over, of another server, or of a client with a chroot".to_owned()
-                }
-                other => other.to_string(),
-            };
-            Error::invalid("hold", reason)
-        })?;
+        let deleted = self.server.delete(&hold.znode());
+        deleted.map_err(|refused| Error::invalid("hold", format!("its node: {refused}")))?;
         // The channel never carries a message: it is disconnected.
         hold.wait();
         Ok(())
     }
 
-    fn check(&self, client: &Client) {
-        let (servers, _) = client.inner().requests.address();
+    fn session_of(&self, client: &Client) -> i64 {
+        let requests = &client.inner.requests;
+        let (servers, _) = requests.address();
         assert_eq!(servers, self.connect_string(), "this is a client of another server");
+        requests.session_id()
     }
 
     /// Breaks all connections and refuses new ones, until [`start_again`](Server::start_again), as
@@ -323,7 +314,6 @@ impl Server {
     pub fn stop(&self) {
         self.server.stop();
         self.is_stopped.store(true, Ordering::SeqCst);
-        self.stops.send();
     }
 
     /// Continues with all nodes and sessions that existed. Does not wait for the clients to
@@ -337,16 +327,12 @@ impl Server {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits until a client is in such a state, or closed. If the server is stopped, the call
-    /// checks again.
+    /// Waits until a client is in such a state, or closed.
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
-        let (changes, mut is_closed) = (client.subscribe(), false);
-        let mut stop = self.stops.listen();
-        while !is_closed && !is_it(client.state()) {
-            select! {
-                recv(changes) -> change => is_closed = change.is_err(),
-                recv(stop) -> _ => stop = self.stops.listen(),
-            }
+        let changes = client.subscribe();
+        while !is_it(client.state()) && client.state() != ClientState::Closed {
+            // Another thread may stop the server, which a client without a connection cannot tell.
+            let _ = changes.recv_timeout(AGAIN);
         }
     }
 }

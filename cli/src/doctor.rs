@@ -120,8 +120,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
             at = above(&at);
         }
         let all = contenders.as_deref().unwrap_or_default();
-        let kinds = all.iter().map(|one| one.kind).filter(|kind| *kind != Kind::Foreign);
-        let latches: Vec<_> = kinds.map(|kind| kind == Kind::Latch).collect();
+        let latches: Vec<_> = all.iter().map(|one| one.kind == Kind::Latch).collect();
         mixed = latches.contains(&true) && latches.contains(&false);
         limits = all.iter().filter_map(|one| one.limit).collect();
         read = contenders.map(drop);

@@ -67,8 +67,8 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         let code = match &error {
             Error::InvalidPath { .. } | Error::InvalidArgument { .. } => USAGE,
-            Error::PermissionDenied { .. } | Error::AuthFailed { .. } => DENIED,
             Error::SpawnThread { .. } => SYSTEM,
+            error if error.kind() == zoolock::ErrorKind::Denied => DENIED,
             error if error.is_lost() => LOST,
             _ => UNAVAILABLE,
         };

@@ -1,6 +1,6 @@
 //! `list`, `verify`, `revoke` and `break`: list a lock once, or send one request about its contenders.
 
-use zoolock::{Client, Contender, Error, Kind};
+use zoolock::{Client, Contender, Error};
 
 use crate::args::Target;
 use crate::exit::{CONFLICT, Failed, print};
@@ -37,8 +37,7 @@ pub(crate) fn revoke(lock: &Target) -> Result<u8, Failed> {
 }
 
 pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
-    let is_meant =
-        |contender: &Contender| contender.token == token && contender.kind != Kind::Foreign;
+    let is_meant = |contender: &Contender| contender.token == token;
     let line = |one: &Contender| {
         let did = if one.holds { "held" } else { "waited for" };
         format!("removed {}, which {did} the lock, token {token}\n", name(one))

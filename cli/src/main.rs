@@ -31,6 +31,8 @@ mod supervisor;
 mod table;
 mod terminal;
 mod tree;
+
+mod walk;
 mod watch;
 
 use std::process::{self, ExitCode};

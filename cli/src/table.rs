@@ -206,7 +206,6 @@ pub(crate) fn width_of(terminal: &impl AsFd) -> usize {
 
 pub(crate) fn state(contender: &Contender) -> &'static str {
     match contender {
-        Contender { kind: Kind::Foreign, .. } => "-",
         Contender { holds: true, asked: true, .. } => "asked",
         Contender { holds: true, .. } => "holds",
         Contender { holds: false, .. } => "waits",

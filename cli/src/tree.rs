@@ -15,6 +15,7 @@ use crate::exit::{DENIED, Failed, print};
 use crate::grants::Grants;
 use crate::output::{finish, say, status};
 use crate::table::{self, age, columns, held, kind, name, plain, seconds};
+use crate::walk::Locks;
 
 const HEADER: [&str; 8] = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER", "NEXT"];
 
@@ -29,7 +30,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let mut code = 0;
     let (mut rows, grants) = (Vec::new(), Grants::default());
     let mut printed = false;
-    for found in client.locks_below(&root.path)? {
+    for found in Locks::below(&client, &root.path) {
         match found {
             Ok(contenders) if as_json => {
                 let before = if printed { ",\n" } else { "[\n" };
@@ -61,7 +62,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
 pub(crate) fn look(client: &Client, root: &Target) -> zoolock::Result<(Vec<Contender>, usize)> {
     let _progress = Progress::of(client, root);
     let (mut all, mut denied) = (Vec::new(), 0);
-    for found in client.locks_below(&root.path)? {
+    for found in Locks::below(client, &root.path) {
         match found {
             Err(Error::PermissionDenied { .. }) => denied += 1,
             contenders => all.extend(contenders?),

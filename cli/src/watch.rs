@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use terminal_size::{Height, terminal_size_of};
-use zoolock::{Contender, Kind};
+use zoolock::Contender;
 
 use crate::args::Target;
 use crate::exit::{Failed, print};
@@ -125,7 +125,6 @@ fn changes<'a>(before: &'a [Contender], now: &'a [Contender]) -> Vec<Change<'a>>
             all.push(("asked", one));
         }
     }
-    all.retain(|(_, one)| one.kind != Kind::Foreign);
     all
 }
 

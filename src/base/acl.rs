@@ -53,9 +53,3 @@ impl Acl {
         self
     }
 }
-
-impl Default for Acl {
-    fn default() -> Acl {
-        Acl::open()
-    }
-}

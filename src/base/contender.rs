@@ -1,4 +1,5 @@
-//! Holders and waiters, from the view of other clients. This module is plain data.
+//! Holders and waiters, from the view of other clients, and what they request. This module is plain
+//! data.
 
 use std::time::SystemTime;
 
@@ -6,20 +7,41 @@ use std::time::SystemTime;
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Exclusive access.
+    /// Exclusive access. A read-write lock at the same path treats it as a write.
     Exclusive,
     /// Read access, together with other readers.
     Read,
     /// Write access, alone.
     Write,
-    /// A permit of a semaphore.
+    /// A permit of a semaphore. Permits are counted and have no order.
     Permit,
     /// Leadership, together with the participants of Curator's `LeaderLatch`
-    /// ([`Leadership::start_in_latch`](crate::Leadership::start_in_latch)).
+    /// ([`Leadership::start_in_latch`](crate::Leadership::start_in_latch)), which ignore all other
+    /// contenders.
     Latch,
-    /// Nothing: another program created this node for another purpose. It does not block any
-    /// contender.
-    Foreign,
+}
+
+impl Kind {
+    /// Returns the text that precedes the sequence in a name of this library.
+    pub(crate) fn marker(self) -> &'static str {
+        match self {
+            Kind::Exclusive => "lock-",
+            Kind::Read => "__READ__",
+            Kind::Write => "__WRIT__",
+            Kind::Permit => "lease-",
+            Kind::Latch => "latch-",
+        }
+    }
+
+    /// Returns whether this contender must let a lower `other` go first.
+    pub(crate) fn waits_for(self, other: Kind) -> bool {
+        !self.is_apart_from(other) && (self != Kind::Read || other != Kind::Read)
+    }
+
+    /// Returns whether the two ignore each other. In that case, both would be granted.
+    pub(crate) fn is_apart_from(self, other: Kind) -> bool {
+        (self == Kind::Latch) != (other == Kind::Latch)
+    }
 }
 
 /// One node in a lock's directory: a holder of the lock or a waiter.

@@ -24,8 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`MaybeDone`](Error::MaybeDone) | read the node to find out whether the write was carried out |
 /// | [`CloseTimeout`](Error::CloseTimeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop the work that the lock protects, then lock again if needed |
-/// | [`Connect`](Error::Connect) | check the address, and try again later; its [`failure`](crate::ConnectFailure) is the step that failed |
-/// | [`AuthFailed`](Error::AuthFailed) | check the credentials |
+/// | [`Connect`](Error::Connect) | check the address or the credentials, and try again later; its [`failure`](crate::ConnectFailure) is the step that failed |
 /// | [`SpawnThread`](Error::SpawnThread) | raise the limits on threads and memory of the process |
 /// | [`PermissionDenied`](Error::PermissionDenied) | check credentials and ACLs |
 /// | [`LimitExceeded`](Error::LimitExceeded) | hold fewer locks, or use more clients; after an outage, try again later |
@@ -53,7 +52,6 @@ pub enum Error {
     /// `/zookeeper`. Each part has at most 255 bytes, and the whole path, without the chroot, at
     /// most 4096. A part must not have the name [of a contender](crate::guide::names#paths). Calls
     /// that lock also return this error if an existing node is in the way.
-    #[non_exhaustive]
     InvalidPath {
         /// The path that the caller passed.
         path: String,
@@ -61,15 +59,13 @@ pub enum Error {
         reason: String,
     },
     /// An argument other than a path, or a setting, cannot be used.
-    #[non_exhaustive]
     InvalidArgument {
         /// The argument or setting.
         what: &'static str,
         /// What is wrong with it.
         reason: String,
     },
-    /// No server of the list could be reached when the client was created.
-    #[non_exhaustive]
+    /// No server of the list could be used when the client was created.
     Connect {
         /// The connect string.
         hosts: String,
@@ -78,23 +74,13 @@ pub enum Error {
         /// The step that failed, as an enum for programs.
         failure: ConnectFailure,
     },
-    /// A server refused the credentials when the client was created.
-    #[non_exhaustive]
-    AuthFailed {
-        /// The connect string.
-        hosts: String,
-        /// The answer of each server that was tried.
-        cause: String,
-    },
     /// The operating system refused to start a thread for a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
-    #[non_exhaustive]
     SpawnThread {
         /// The message of the operating system.
         cause: String,
     },
     /// The servers did not confirm `Client::close` in time.
-    #[non_exhaustive]
     CloseTimeout {
         /// The limit of the wait. It counts from the call, or from the end of the connection if
         /// that was earlier.
@@ -104,7 +90,6 @@ pub enum Error {
     /// it broke before the answer arrived, or the call timed out before the answer without having
     /// found another contender ahead. The client reconnects by itself: call again. The call has
     /// changed nothing, and holds nothing.
-    #[non_exhaustive]
     Disconnected {
         /// The lock's path.
         path: String,
@@ -115,13 +100,11 @@ pub enum Error {
     /// and [`Registration::end_session`](crate::Registration::end_session). If a release gets no
     /// answer, that is not an error, because the client repeats the deletion until the node is
     /// gone.
-    #[non_exhaustive]
     MaybeDone {
         /// The lock's path.
         path: String,
     },
     /// The hold ended before it was released. Another client may already hold the lock.
-    #[non_exhaustive]
     Lost {
         /// The lock's path.
         path: String,
@@ -130,7 +113,6 @@ pub enum Error {
     },
     /// The lock is held, but a node is not in the state that the
     /// [`Transaction`](crate::Transaction) requires. The servers carried out none of its writes.
-    #[non_exhaustive]
     Conflict {
         /// The path of the node.
         path: String,
@@ -139,13 +121,11 @@ pub enum Error {
     },
     /// The call was `unlock()` on a lock that is not locked, or `release()` on a hold that has
     /// already ended.
-    #[non_exhaustive]
     NotHeld {
         /// The lock's path.
         path: String,
     },
     /// The call was `unlock()` on a lock that another thread of this process owns.
-    #[non_exhaustive]
     NotOwner {
         /// The lock's path.
         path: String,
@@ -154,13 +134,11 @@ pub enum Error {
     },
     /// The calling thread already holds this lock, through another object of the same client or as
     /// a reader. The call would wait for that hold, or queue behind a writer that waits for it.
-    #[non_exhaustive]
     WouldDeadlock {
         /// The lock's path.
         path: String,
     },
     /// The [`CancelToken`](crate::CancelToken) of the call was cancelled.
-    #[non_exhaustive]
     Cancelled {
         /// The lock's path.
         path: String,
@@ -168,14 +146,12 @@ pub enum Error {
     /// The client has been closed.
     Closed,
     /// The server refused the request, because the ACL does not allow it with these credentials.
-    #[non_exhaustive]
     PermissionDenied {
         /// The lock's path. If the request concerned a node that cannot be deleted, or that the
         /// program reads or writes, this is the path of that node.
         path: String,
     },
     /// A limit of this library was reached.
-    #[non_exhaustive]
     LimitExceeded {
         /// What is limited.
         what: &'static str,
@@ -184,7 +160,6 @@ pub enum Error {
     },
     /// Some of several locks could not be released. The call tried to release all of them, and
     /// released those without a failure in this list.
-    #[non_exhaustive]
     Multiple {
         /// The failures, in the order in which they happened. If an error prevented a call from
         /// acquiring all of its locks, that error is first. The others happened while the call gave
@@ -192,7 +167,6 @@ pub enum Error {
         failures: Vec<Error>,
     },
     /// The server answered with an error that none of the other variants covers.
-    #[non_exhaustive]
     ZooKeeper {
         /// The lock's path.
         path: String,
@@ -262,16 +236,8 @@ pub enum ConflictReason {
 }
 
 impl Error {
-    /// Creates [`Error::NotHeld`], for your own implementation of [`Lock`](crate::Lock).
-    #[must_use]
-    pub fn not_held(path: impl AsRef<str>) -> Error {
-        Error::NotHeld { path: path.as_ref().to_owned() }
-    }
-
-    /// Creates [`Error::Disconnected`], for your own implementation of [`Lock`](crate::Lock).
-    #[must_use]
-    pub fn disconnected(path: impl AsRef<str>) -> Error {
-        Error::Disconnected { path: path.as_ref().to_owned() }
+    pub(crate) fn not_held(path: &str) -> Error {
+        Error::NotHeld { path: path.to_owned() }
     }
 
     pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
@@ -291,6 +257,8 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
+            Error::Connect { failure: ConnectFailure::Credentials, .. }
+            | Error::PermissionDenied { .. } => ErrorKind::Denied,
             Error::Connect { .. }
             | Error::Disconnected { .. }
             | Error::MaybeDone { .. }
@@ -299,7 +267,6 @@ impl Error {
             Error::Lost { .. } => ErrorKind::Lost,
             Error::Cancelled { .. } | Error::Closed => ErrorKind::Cancelled,
             Error::Conflict { .. } => ErrorKind::Conflict,
-            Error::PermissionDenied { .. } | Error::AuthFailed { .. } => ErrorKind::Denied,
             Error::InvalidPath { .. }
             | Error::InvalidArgument { .. }
             | Error::NotHeld { .. }
@@ -336,19 +303,6 @@ impl Error {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.any(|error| matches!(error, Error::Lost { .. }))
-    }
-
-    /// Returns whether the client is closed. For [`Error::Multiple`], returns whether the client of
-    /// one of its locks is closed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.any(|error| matches!(error, Error::Closed))
-    }
-
-    /// Returns whether a [`CancelToken`](crate::CancelToken) ended the call.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.any(|error| matches!(error, Error::Cancelled { .. }))
     }
 
     /// Returns whether `is_it` is true for this error, or for one of those that it contains.
@@ -388,7 +342,7 @@ impl fmt::Display for Error {
         match self {
             Error::InvalidPath { path, reason } => write!(f, "invalid path {path:?}: {reason}"),
             Error::InvalidArgument { what, reason } => write!(f, "invalid {what}: {reason}"),
-            Error::Connect { hosts, cause, .. } | Error::AuthFailed { hosts, cause } => {
+            Error::Connect { hosts, cause, .. } => {
                 write!(f, "failed to connect to ZooKeeper at {hosts:?}: {cause}")
             }
             Error::SpawnThread { cause } => write!(f, "failed to start a thread: {cause}"),
@@ -420,11 +374,8 @@ impl fmt::Display for Error {
                 write!(f, "limit exceeded: {what} is limited to {max}")
             }
             Error::Multiple { failures } => {
-                f.write_str("failed on some of several locks")?;
-                for (index, failure) in failures.iter().enumerate() {
-                    write!(f, "{}{failure}", if index == 0 { ": " } else { "; " })?;
-                }
-                Ok(())
+                let all: Vec<_> = failures.iter().map(Error::to_string).collect();
+                write!(f, "failed on some of several locks: {}", all.join("; "))
             }
             Error::ZooKeeper { path, cause } => write!(f, "request at {path:?} failed: {cause}"),
         }
@@ -449,12 +400,11 @@ mod tests {
         assert_eq!(both.to_string(), expected);
         assert!(both.source().is_none(), "it is printed already");
         assert!(both.is_retryable() && both.is_lost());
-        assert!(!both.is_closed() && !both.is_cancelled());
 
         let failures = vec![lost, disconnected, Error::Closed];
         let unlocking = Error::Multiple { failures };
         assert_eq!(unlocking.kind(), ErrorKind::Lost);
-        assert!(!unlocking.is_retryable() && unlocking.is_lost() && unlocking.is_closed());
+        assert!(!unlocking.is_retryable() && unlocking.is_lost());
     }
 
     #[test]

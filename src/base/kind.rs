@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::names::Mode;
+use crate::base::contender::Kind;
 
 /// A type of lock.
 #[non_exhaustive]
@@ -41,13 +41,13 @@ impl LockKind {
 
     /// Returns what the nodes request. The node of an [`Ephemeral`](LockKind::Ephemeral) lock
     /// requests exclusive access, but does not queue.
-    pub(crate) fn mode(self) -> Mode {
+    pub(crate) fn of_nodes(self) -> Kind {
         match self {
-            LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Mode::Exclusive,
-            LockKind::Read => Mode::Read,
-            LockKind::Write => Mode::Write,
-            LockKind::Semaphore => Mode::Permit,
-            LockKind::Latch => Mode::Latch,
+            LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Kind::Exclusive,
+            LockKind::Read => Kind::Read,
+            LockKind::Write => Kind::Write,
+            LockKind::Semaphore => Kind::Permit,
+            LockKind::Latch => Kind::Latch,
         }
     }
 

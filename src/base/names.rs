@@ -9,19 +9,20 @@ use uuid::{Builder, Uuid};
 
 use zookeeper::Names;
 
+use crate::base::contender::Kind;
 use crate::base::stay::{Ahead, Next};
 use crate::base::sys::new_uuid;
 
 /// A name that contends ends in one of these markers and a sequence number. This library and
 /// Curator use the first four; go-zookeeper and the .NET client use `lock-`. kazoo uses the others,
 /// which count as well, so that a directory of different clients has a single order.
-const MARKERS: [(&str, Mode); 6] = [
-    ("lock-", Mode::Exclusive),
-    ("__READ__", Mode::Read),
-    ("__WRIT__", Mode::Write),
-    ("latch-", Mode::Latch),
-    ("__lock__", Mode::Exclusive),
-    ("__rlock__", Mode::Read),
+const MARKERS: [(&str, Kind); 6] = [
+    ("lock-", Kind::Exclusive),
+    ("__READ__", Kind::Read),
+    ("__WRIT__", Kind::Write),
+    ("latch-", Kind::Latch),
+    ("__lock__", Kind::Exclusive),
+    ("__rlock__", Kind::Read),
 ];
 
 /// Precedes the uuid, as in Curator. The number of characters that follow is fixed: go-zookeeper
@@ -30,43 +31,6 @@ const PREFIX: &str = "_c_";
 const ID_LEN: usize = 36;
 /// The last group of a uuid.
 const GROUP_LEN: usize = 12;
-
-/// What a contender requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// The only mode of a plain lock. A read-write lock at the same path treats it as a write.
-    Exclusive,
-    Read,
-    Write,
-    /// One of the permits of a semaphore. Permits are counted and have no order.
-    Permit,
-    /// Leadership among the participants of Curator's `LeaderLatch`, which ignore all other
-    /// contenders.
-    Latch,
-}
-
-impl Mode {
-    /// Returns the text that precedes the sequence in a name of this library.
-    pub(crate) fn marker(self) -> &'static str {
-        match self {
-            Mode::Exclusive => "lock-",
-            Mode::Read => "__READ__",
-            Mode::Write => "__WRIT__",
-            Mode::Permit => "lease-",
-            Mode::Latch => "latch-",
-        }
-    }
-
-    /// Returns whether this contender must let a lower `other` go first.
-    pub(crate) fn waits_for(self, other: Mode) -> bool {
-        !self.is_apart_from(other) && (self != Mode::Read || other != Mode::Read)
-    }
-
-    /// Returns whether the two ignore each other. In that case, both would be granted.
-    pub(crate) fn is_apart_from(self, other: Mode) -> bool {
-        (self == Mode::Latch) != (other == Mode::Latch)
-    }
-}
 
 /// A child of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,16 +66,16 @@ pub(crate) enum Standing {
 }
 
 /// Returns what follows when `nearest` ends.
-fn next(mode: Mode, nearest: &str, second: Option<String>) -> Next<String> {
-    let ahead = mode_of(nearest);
+fn next(kind: Kind, nearest: &str, second: Option<String>) -> Next<String> {
+    let ahead = kind_of(nearest);
     // Only one kind of node is ever created with a lower number: the read that a holder takes under
     // its own write. All contenders except readers have to wait for that read.
-    let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
+    let may_downgrade = ahead == Some(Kind::Write) && kind != Kind::Read;
     // Many reads may wait for one write. If all of them were notified of the nodes before that
     // write, each event would wake many clients at once.
     Next::of(may_downgrade, second, |second| {
-        let modes = ahead.zip(mode_of(second));
-        mode != Mode::Read && modes.is_some_and(|(one, other)| one.waits_for(other))
+        let kinds = ahead.zip(kind_of(second));
+        kind != Kind::Read && kinds.is_some_and(|(one, other)| one.waits_for(other))
     })
 }
 
@@ -128,17 +92,17 @@ fn behind(nearest: String, next: Next<String>) -> Standing {
 ///
 /// Of any two exclusive contenders, one waits for the other, regardless of other nodes in the
 /// directory.
-pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
+pub(crate) fn decide(kind: Kind, children: &[Child<'_>], own: &str) -> Standing {
     let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
     };
     let (mut me, mut nearest, mut second, mut unordered) = (None, None, None, Vec::new());
     for child in children {
         let other = contender(child.name);
-        if other.is_some_and(|(other, _)| mode.is_apart_from(other)) {
+        if other.is_some_and(|(other, _)| kind.is_apart_from(other)) {
             return Standing::Apart(child.name.to_owned());
         }
-        let rival = other.filter(|&(rival, _)| mode.waits_for(rival));
+        let rival = other.filter(|&(rival, _)| kind.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
             // If several nodes have the same position, any of them would do. This always picks the
@@ -171,7 +135,7 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
         (Some((_, Reverse(last))), _) => behind(last.to_owned(), Next::List),
         (None, Some(nearest)) if place == i32::MAX => behind(nearest, Next::List),
         (None, Some(nearest)) => {
-            let next = next(mode, &nearest, second.map(name));
+            let next = next(kind, &nearest, second.map(name));
             behind(nearest, next)
         }
         (None, None) => Standing::Granted,
@@ -191,10 +155,10 @@ fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
 
-/// Returns whether a new contender of this mode would be granted at once. Any blocking name
+/// Returns whether a new contender of this kind would be granted at once. Any blocking name
 /// prevents that, whatever its sequence, because the server would give the new node a higher one.
-pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
-    !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
+pub(crate) fn vacant(kind: Kind, names: &Names) -> bool {
+    !names.iter().any(|name| kind_of(name).is_some_and(|other| kind.waits_for(other)))
 }
 
 // ---- names of ours
@@ -205,9 +169,9 @@ pub(crate) fn new_id() -> String {
 }
 
 /// Returns the name to create with a sequence: `_c_<id>-lock-`.
-pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
+pub(crate) fn new_name_prefix(id: &str, kind: Kind) -> String {
     debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
-    format!("{PREFIX}{id}-{}", mode.marker())
+    format!("{PREFIX}{id}-{}", kind.marker())
 }
 
 /// Returns an id for permits. Its version is 8, which distinguishes it from other libraries'
@@ -230,10 +194,10 @@ pub(crate) fn limit_of(permit: &str) -> Option<u32> {
     (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
 }
 
-/// Returns the permits among the nodes of a semaphore. Other nodes, for example a lock at the same
-/// path, are left out.
-pub(crate) fn permits<'a>(all: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    all.filter(|name| is_permit(name))
+/// Returns how many of the nodes of a semaphore are permits. Others may belong to a lock at the
+/// same path.
+pub(crate) fn count_permits(names: &Names) -> usize {
+    names.iter().filter(|name| is_permit(name)).count()
 }
 
 /// Returns whether the permits of one call are granted: the permits up to and including the last
@@ -241,7 +205,7 @@ pub(crate) fn permits<'a>(all: impl Iterator<Item = &'a str>) -> impl Iterator<I
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
     // Nodes whose numbers do not determine an order count as created before.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
-    permits(all).filter(|name| normal_number(name) <= last).count() <= limit as usize
+    all.filter(|name| is_permit(name) && normal_number(name) <= last).count() <= limit as usize
 }
 
 /// Returns whether the permit was requested by the call that has this node as its turn. Returns
@@ -265,14 +229,14 @@ pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
     // lifetime of any ensemble.
     bytes[8..].copy_from_slice(&token.to_be_bytes());
     let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
-    let name = format!("{}{sequence:010}", new_name_prefix(&id, Mode::Read));
+    let name = format!("{}{sequence:010}", new_name_prefix(&id, Kind::Read));
     (id, name)
 }
 
 /// Returns the token of a read under a write, if this is the name of such a read.
 pub(crate) fn token_under(name: &str) -> Option<u64> {
     let id = Uuid::try_parse(id_of(name)?).ok()?;
-    let custom = mode_of(name) == Some(Mode::Read) && id.get_version_num() == 8;
+    let custom = kind_of(name) == Some(Kind::Read) && id.get_version_num() == 8;
     custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
 }
 
@@ -295,14 +259,14 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
 }
 
 /// Returns what a name requests, or `None` if it does not contend.
-pub(crate) fn mode_of(name: &str) -> Option<Mode> {
-    contender(name).map(|(mode, _)| mode)
+pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+    contender(name).map(|(kind, _)| kind)
 }
 
 /// Returns whether this is the name of a permit of a semaphore.
 pub(crate) fn is_permit(name: &str) -> bool {
     let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
-    heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
+    heads.any(|(head, _)| head.ends_with(Kind::Permit.marker()))
 }
 
 /// Returns the number that a server appended to a name, whether it contends or not.
@@ -327,14 +291,14 @@ pub(crate) fn normal_number(name: &str) -> Option<i32> {
     number(name).filter(|&number| is_normal(number))
 }
 
-/// Returns the mode and sequence of a name that contends. Any text may precede the marker. All
+/// Returns the kind and sequence of a name that contends. Any text may precede the marker. All
 /// other names belong to other programs. They neither block a contender nor cause an error.
-fn contender(name: &str) -> Option<(Mode, i32)> {
+fn contender(name: &str) -> Option<(Kind, i32)> {
     // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
     [10, 11].into_iter().find_map(|length| {
         let (head, sequence) = split(name, length)?;
-        let &(_, mode) = MARKERS.iter().find(|(marker, _)| head.ends_with(marker))?;
-        Some((mode, sequence))
+        let &(_, kind) = MARKERS.iter().find(|(marker, _)| head.ends_with(marker))?;
+        Some((kind, sequence))
     })
 }
 

@@ -13,7 +13,7 @@ const MAX_IDENTITY: usize = 16 * 1024;
 
 /// The kinds of locks that support [`local_handoffs`](LockOptions::local_handoffs). All kinds
 /// support the other options. Permits do not, because each call creates its own, and neither do
-/// locks without a queue. A term of leadership begins and ends on one thread.
+/// locks without a queue.
 const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, LockKind::Write];
 
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
@@ -93,9 +93,8 @@ impl LockOptions {
     /// thread that created it. The lock is not handed over without a connection, if less than a
     /// third of the session timeout is left of the lease, or after a revocation request
     /// ([`Client::revoke`](crate::Client::revoke)). Of a read-write lock, only writes are handed
-    /// over. [`DistributedSemaphore`](crate::DistributedSemaphore),
-    /// [`EphemeralLock`](crate::EphemeralLock) and [`Leadership`](crate::Leadership) refuse the
-    /// option with [`Error::InvalidArgument`].
+    /// over. [`DistributedSemaphore`](crate::DistributedSemaphore) and
+    /// [`EphemeralLock`](crate::EphemeralLock) refuse the option with [`Error::InvalidArgument`].
     pub fn local_handoffs(mut self, times: u32) -> LockOptions {
         self.local_handoffs = times;
         self
@@ -201,13 +200,9 @@ impl LockOptions {
             return Err(Error::invalid("local_handoffs", reason));
         }
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
-        if let Some(most) =
-            self.hold_at_most.filter(|most| most.is_zero() || *most < self.hold_at_least)
-        {
-            let least = self.hold_at_least;
-            let reason = format!(
-                "{most:?} must be more than zero, and at least the hold_at_least of {least:?}"
-            );
+        let (least, most) = (self.hold_at_least, self.hold_at_most.unwrap_or(Duration::MAX));
+        if most.is_zero() || most < least {
+            let reason = format!("{most:?} is zero, or less than the hold_at_least of {least:?}");
             return Err(Error::invalid("hold_at_most", reason));
         }
         Ok(self)

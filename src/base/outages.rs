@@ -7,7 +7,7 @@ use crate::base::signal::{Broadcast, Ended};
 use crate::base::sys::{self, Mutex};
 
 /// Whether a client has a connection, according to the events that it has received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outages {
     /// When the current outage began.
     since: Mutex<Option<Instant>>,
@@ -16,10 +16,6 @@ pub(crate) struct Outages {
 }
 
 impl Outages {
-    pub(crate) fn new() -> Outages {
-        Outages { since: Mutex::new(None), begun: Broadcast::new() }
-    }
-
     pub(crate) fn begin(&self) {
         self.since.lock().get_or_insert_with(sys::now);
         self.begun.send();
@@ -48,7 +44,7 @@ mod tests {
 
     #[test]
     fn outage_that_is_over_is_not_counted() {
-        let (outages, limit) = (Outages::new(), Duration::from_millis(20));
+        let (outages, limit) = (Outages::default(), Duration::from_millis(20));
         let begun = sys::now();
         outages.begin();
         assert!(outages.too_long_at(begun, limit) >= begun.checked_add(limit));

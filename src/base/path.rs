@@ -53,13 +53,9 @@ impl LockPath {
         }
     }
 
-    pub(crate) fn is_root(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the path as it is written in requests and messages; `/` for the root.
     pub(crate) fn or_slash(&self) -> &str {
-        if self.is_root() { "/" } else { self.as_str() }
+        if self.0.is_empty() { "/" } else { &self.0 }
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -121,13 +117,11 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
     if path.len() > MAX_PATH {
         return Err(format!("it has {} bytes, at most {MAX_PATH} are allowed", path.len()));
     }
-    let mut parts = below_root.split('/').enumerate();
-    match parts.find(|(_, part)| part.len() > MAX_PART) {
-        Some((index, part)) => {
-            let (number, bytes) = (index + 1, part.len());
-            Err(format!("part {number} has {bytes} bytes, at most {MAX_PART} are allowed"))
+    match below_root.split('/').map(str::len).max() {
+        Some(bytes) if bytes > MAX_PART => {
+            Err(format!("a part has {bytes} bytes, at most {MAX_PART} are allowed"))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -135,10 +129,9 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
 /// a node when the first lock is acquired. A lock at the path above such a node would wait for that
 /// node until the servers remove it.
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
-    let mut parts = path.split('/').enumerate();
-    match parts.find(|(_, part)| names::mode_of(part).is_some()) {
-        Some((number, part)) => Err(format!(
-            "part {number}, `{part}`, is the name of a contender, and a lock at the path above would wait for it"
+    match path.split('/').find(|part| names::kind_of(part).is_some()) {
+        Some(part) => Err(format!(
+            "`{part}` is the name of a contender, and a lock at the path above would wait for it"
         )),
         None => Ok(()),
     }
@@ -185,7 +178,7 @@ mod tests {
             ("/", "the root cannot be a lock and cannot have data"),
             ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
             ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
-            (&long_part, "part 2 has 256 bytes, at most 255 are allowed"),
+            (&long_part, "a part has 256 bytes, at most 255 are allowed"),
             (&long_path, "it has 4100 bytes, at most 4096 are allowed"),
         ] {
             assert_eq!(check_path(path), Ok(()), "{path:?}: not a rule of ours");

@@ -17,12 +17,14 @@ pub(crate) struct Signal {
     ended: Ended,
 }
 
-impl Signal {
-    pub(crate) fn new() -> Signal {
+impl Default for Signal {
+    fn default() -> Signal {
         let (keeper, ended) = bounded(0);
         Signal { keeper: Mutex::new(Some(keeper)), ended }
     }
+}
 
+impl Signal {
     /// Raises the event. Returns true for the first call.
     pub(crate) fn raise(&self) -> bool {
         // The sender is taken out of the mutex before it is dropped, so that listeners wake while
@@ -42,20 +44,16 @@ impl Signal {
 
 /// An event that happens repeatedly. Each listener receives the first event after it began to
 /// listen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Broadcast(Mutex<Signal>);
 
 impl Broadcast {
-    pub(crate) fn new() -> Broadcast {
-        Broadcast(Mutex::new(Signal::new()))
-    }
-
     pub(crate) fn listen(&self) -> Ended {
         self.0.lock().ended().clone()
     }
 
     pub(crate) fn send(&self) {
-        let old = std::mem::replace(&mut *self.0.lock(), Signal::new());
+        let old = std::mem::take(&mut *self.0.lock());
         old.raise();
     }
 }

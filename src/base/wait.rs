@@ -186,14 +186,14 @@ impl Wait {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<Signal>);
 
 impl CancelToken {
     /// Creates a token that is not cancelled.
     #[must_use]
     pub fn new() -> CancelToken {
-        CancelToken(Arc::new(Signal::new()))
+        CancelToken::default()
     }
 
     /// Cancels all calls with this token, including calls that begin later. Does not block. A call
@@ -211,18 +211,6 @@ impl CancelToken {
     /// Returns a signal that is ready when the token is cancelled.
     pub(crate) fn cancelled(&self) -> &Ended {
         self.0.ended()
-    }
-}
-
-impl Default for CancelToken {
-    fn default() -> CancelToken {
-        CancelToken::new()
-    }
-}
-
-impl From<&Wait> for Wait {
-    fn from(wait: &Wait) -> Wait {
-        wait.clone()
     }
 }
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use zookeeper::Tls;
 use zookeeper::{ConnectFailure, ErrorKind, Permissions, ZooKeeper};
 
-use super::{Client, Identity};
+use super::Client;
 use crate::base::acl::Acl;
 use crate::base::error::{Error, Result};
 use crate::base::options::check_identity;
 use crate::base::path;
 use crate::base::sys;
-use crate::observer::{Observer, SharedObserver};
+use crate::observer::Observer;
 use crate::session::{Inner, Registrar};
 
 /// The default session timeout.
@@ -51,9 +51,9 @@ pub struct ClientBuilder {
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
     acl: Acl,
-    identity: Option<String>,
+    pub(super) identity: Option<Arc<str>>,
     existing_chroot: bool,
-    pub(super) observer: Option<SharedObserver>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     /// The variables of the TLS settings, if these were read from files.
     pub(crate) tls_vars: Vec<(String, OsString)>,
     pub(crate) make_registrar: Option<MakeRegistrar>,
@@ -154,7 +154,7 @@ impl ClientBuilder {
     /// `<host>/<process id>/<thread name>#<number>`. The number is that of the thread's
     /// [`ThreadId`](std::thread::ThreadId), which is unique within the process.
     pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
-        self.identity = Some(who.into());
+        self.identity = Some(who.into().into());
         self
     }
 
@@ -170,7 +170,7 @@ impl ClientBuilder {
     /// every hold: see [`observer`](crate::observer). Each call replaces the previous one. Default:
     /// none.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
-        self.observer = Some(SharedObserver::new(observer));
+        self.observer = Some(Arc::new(observer));
         self
     }
 
@@ -197,24 +197,10 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], which names the setting that cannot be used;
-    /// [`Error::AuthFailed`] if a server refused the credentials; [`Error::Connect`] with the
-    /// answer of each server; [`Error::SpawnThread`] if the operating system cannot create a
-    /// thread.
+    /// [`Error::Connect`] with the answer of each server, including one that refused the
+    /// credentials; [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn connect(self) -> Result<Client> {
-        let (hosts, existing_chroot) = (self.hosts.clone(), self.existing_chroot);
-        let within = self.connect_timeout.unwrap_or(self.session_timeout);
-        let failed = |error| failed_to_connect(&hosts, &error);
-        self.build(|builder| {
-            let zk = builder.connect().map_err(failed)?;
-            if existing_chroot && !has_root(&zk, within).map_err(failed)? {
-                let (_, chroot) = hosts.split_once('/').unwrap_or_default();
-                return Err(Error::invalid(
-                    "host list",
-                    format!("there is no chroot \"/{chroot}\""),
-                ));
-            }
-            Ok(zk)
-        })
+        self.build(zookeeper::Builder::connect)
     }
 
     /// Creates a client that connects in the background, for programs that must be able to start
@@ -232,33 +218,28 @@ impl ClientBuilder {
             let reason = "only connect() can check it, because it waits for the servers";
             return Err(Error::invalid("existing chroot", reason));
         }
-        let hosts = self.hosts.clone();
-        self.build(|builder| {
-            builder.connect_lazily().map_err(|error| failed_to_connect(&hosts, &error))
-        })
+        self.build(zookeeper::Builder::connect_lazily)
     }
 
     fn build(
         self,
-        connect: impl FnOnce(zookeeper::Builder) -> Result<ZooKeeper>,
+        connect: impl FnOnce(zookeeper::Builder) -> zookeeper::Result<ZooKeeper>,
     ) -> Result<Client> {
+        let within = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("session timeout", self.session_timeout)?;
-        let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
-        check_timeout("connect timeout", connect_timeout)?;
+        check_timeout("connect timeout", within)?;
         check_chroot(&self.hosts)?;
         check_acl(&self.acl, self.has_credentials())?;
-        let identity = match &self.identity {
-            Some(who) => {
-                check_identity(who)?;
-                Identity::Given(Arc::from(&**who))
-            }
-            None => Identity::Process(sys::program().into()),
-        };
+        self.identity.as_deref().map_or(Ok(()), check_identity)?;
         let registrar = self.make_registrar.as_ref().map(|make| make(&self)).transpose()?;
-        let builder = self.client_builder()?.connect_timeout(connect_timeout);
-        let zk = connect(builder)?;
+        let failed = |error| failed_to_connect(&self.hosts, &error);
+        let zk = connect(self.client_builder()?.connect_timeout(within)).map_err(failed)?;
+        if self.existing_chroot && !has_root(&zk, within).map_err(failed)? {
+            let reason = format!("there is no chroot {:?}", zk.root());
+            return Err(Error::invalid("host list", reason));
+        }
         let inner = Inner::new(zk, self.acl.entries.clone(), registrar);
-        Ok(Client { inner, identity, builder: Arc::new(self) })
+        Ok(Client { inner, process: sys::program().into(), builder: Arc::new(self) })
     }
 
     /// Returns the settings of the session's client.
@@ -309,14 +290,11 @@ impl fmt::Debug for ClientBuilder {
 }
 
 fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
-    match timeout.as_millis() {
-        0 => Err(Error::invalid(what, format!("{timeout:?} is less than a millisecond"))),
-        millis if millis > MAX_MILLIS => {
-            let reason = format!("{timeout:?} is more than ZooKeeper supports (24.8 days)");
-            Err(Error::invalid(what, reason))
-        }
-        _ => Ok(()),
+    if (1..=MAX_MILLIS).contains(&timeout.as_millis()) {
+        return Ok(());
     }
+    let reason = format!("{timeout:?} is not between a millisecond and ZooKeeper's 24.8 days");
+    Err(Error::invalid(what, reason))
 }
 
 /// Checks the chroot. Its nodes are created with the first lock, and remain.
@@ -355,7 +333,6 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
     let hosts = hosts.to_owned();
     match error.kind() {
         ErrorKind::BadArguments => Error::invalid("host list", cause),
-        ErrorKind::AuthFailed => Error::AuthFailed { hosts, cause },
         ErrorKind::NoThread => Error::SpawnThread { cause },
         _ => {
             let failure = error.connect_failure().unwrap_or(ConnectFailure::Silent);

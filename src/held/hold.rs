@@ -231,11 +231,10 @@ impl Hold {
         self.grant.nodes().is_requested(self.index)
     }
 
-    /// Carries out these writes while the nodes of this hold and of all others exist.
-    pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
-        let all = [self].into_iter().chain(others);
+    /// Carries out these writes while the nodes of all these holds exist.
+    pub(crate) fn commit(&self, all: &[Hold], writes: &[Write]) -> Result<()> {
         let guarding = |hold: &Hold| Guarding { grant: Arc::clone(&hold.grant), index: hold.index };
-        let holds: Vec<_> = all.map(guarding).collect();
+        let holds: Vec<_> = all.iter().map(guarding).collect();
         commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
     }
 

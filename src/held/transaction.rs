@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::base::error::Result;
 use crate::base::path::LockPath;
-use crate::base::version::Version;
 use crate::held::hold::Hold;
 use crate::session::{What, Write};
 
@@ -36,8 +35,8 @@ use crate::session::{What, Write};
 #[derive(Clone)]
 #[must_use = "nothing is written before commit()"]
 pub struct Transaction {
-    hold: Hold,
-    others: Vec<Hold>,
+    /// Never empty.
+    holds: Vec<Hold>,
     writes: Vec<Write>,
 }
 
@@ -51,7 +50,7 @@ impl Hold {
     /// # }
     /// ```
     pub fn transaction(&self) -> Transaction {
-        Transaction { hold: self.clone(), others: Vec::new(), writes: Vec::new() }
+        Transaction { holds: vec![self.clone()], writes: Vec::new() }
     }
 }
 
@@ -64,13 +63,13 @@ impl Transaction {
     /// Also requires that this hold, of the same client, is held: for data that several locks
     /// protect.
     pub fn and_held(mut self, hold: &Hold) -> Transaction {
-        self.others.push(hold.clone());
+        self.holds.push(hold.clone());
         self
     }
 
     /// Requires that the node at `path` exists, with this version if one is given.
-    pub fn check(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
-        self.with(path, What::Check(number(version)))
+    pub fn check(self, path: impl AsRef<str>, version: impl Into<Option<i32>>) -> Transaction {
+        self.with(path, What::Check(version.into()))
     }
 
     /// Sets the data of the node at `path`. The node must exist, with this version if one is given.
@@ -79,9 +78,9 @@ impl Transaction {
         self,
         path: impl AsRef<str>,
         data: impl Into<Vec<u8>>,
-        version: impl Into<Option<Version>>,
+        version: impl Into<Option<i32>>,
     ) -> Transaction {
-        self.with(path, What::Set(data.into(), number(version)))
+        self.with(path, What::Set(data.into(), version.into()))
     }
 
     /// Creates a persistent node, with the client's [ACL](crate::ClientBuilder::acl). Its version
@@ -92,8 +91,8 @@ impl Transaction {
 
     /// Deletes the node at `path`. The node must exist, with this version if one is given, and have
     /// no children.
-    pub fn delete(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
-        self.with(path, What::Delete(number(version)))
+    pub fn delete(self, path: impl AsRef<str>, version: impl Into<Option<i32>>) -> Transaction {
+        self.with(path, What::Delete(version.into()))
     }
 
     /// Carries out all writes in this order, or none. A transaction without writes only checks
@@ -128,12 +127,8 @@ impl Transaction {
                 What::Check(_) | What::Set(..) | What::Delete(_) => LockPath::parse_node(path)?,
             };
         }
-        self.hold.commit(&self.others, &self.writes)
+        self.holds[0].commit(&self.holds, &self.writes)
     }
-}
-
-fn number(version: impl Into<Option<Version>>) -> Option<i32> {
-    version.into().map(i32::from)
 }
 
 /// Prints without the data, which may be secret.
@@ -141,8 +136,7 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths = self.writes.iter().map(|write| &write.path);
         f.debug_struct("Transaction")
-            .field("hold", &self.hold)
-            .field("others", &self.others)
+            .field("holds", &self.holds)
             .field("paths", &paths.collect::<Vec<_>>())
             .finish()
     }

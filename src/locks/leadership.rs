@@ -180,8 +180,9 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        // The options of a latch apply in any case, because its terms run on a single thread.
-        let lock = TwoLevel::new(Site::new(client, path, kind, options.check(LockKind::Latch)?)?);
+        // Its terms run on a single thread.
+        let options = LockOptions { local_handoffs: 0, ..options };
+        let lock = TwoLevel::new(Site::new(client, path, kind, options)?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
         let shared = Arc::new(Shared { lock, stopping: CancelToken::new(), contest });
         look_for_others(&shared);
@@ -340,9 +341,9 @@ fn look_for_others(shared: &Arc<Shared>) {
         let list = shared.inner().requests.list(&shared.lock.site().facts.directory);
         let shared = Arc::clone(shared);
         list.on_done(move |listed| {
-            let (names, mode) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.mode());
+            let (names, kind) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.of_nodes());
             let is_other =
-                |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));
+                |name: &&str| names::kind_of(name).is_some_and(|one| kind.is_apart_from(one));
             if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
                 sys::reached("a leader finds contenders that do not see it");
                 let (path, name) = (shared.lock.path().to_owned(), name.to_owned());
@@ -407,8 +408,7 @@ impl Term {
     /// [`Client::revoke`], or because of [`Leadership::shutdown`]. Never blocks.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let is_asked = self.hold.is_asked_for();
-        !self.hold.is_held() || is_asked || self.is_stopping()
+        !self.hold.is_held() || self.hold.is_asked_for() || self.is_stopping()
     }
 
     /// Returns whether [`Leadership::shutdown`] ends the term. In that case there is still time to

@@ -97,7 +97,7 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 ///         }
 ///         locked.release()?;
 ///     }
-///     Err(busy) => println!("another client has {}", busy.path()),
+///     Err(busy) => println!("another client has {}", busy.path),
 /// }
 /// # Ok(())
 /// # }
@@ -188,7 +188,7 @@ impl MultiLock {
             return match (got, taken.give_back()) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
                 (Ok(_), failures) if failures.is_empty() => {
-                    Ok(Err(Busy { index, path: lock.path().into() }))
+                    Ok(Err(Busy { index, path: lock.path().to_owned() }))
                 }
                 (Ok(_), failures) => Err(Error::Multiple { failures }),
             };
@@ -211,24 +211,13 @@ impl MultiLock {
 pub type MultiGuard = LockGuard<MultiLock>;
 
 /// The member of a [`MultiLock`] because of which a call took none: another contender has it.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {
-    index: usize,
-    path: Box<str>,
-}
-
-impl Busy {
-    /// Returns the index of the member in [`MultiLock::locks`].
-    #[must_use]
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Returns the path of the member.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
+    /// The index of the member in [`MultiLock::locks`].
+    pub index: usize,
+    /// The path of the member.
+    pub path: String,
 }
 
 impl fmt::Display for Busy {

@@ -1,12 +1,10 @@
 //! The semaphore.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use zookeeper::ErrorKind;
 
 use crate::base::contender::Contender;
 use crate::base::error::{Error, Result};
@@ -16,7 +14,7 @@ use crate::base::options::LockOptions;
 use crate::base::sys;
 use crate::base::wait::{Until, Wait, surely};
 use crate::client::Client;
-use crate::contenders::{LEASES, LOCKS};
+use crate::contenders::{LEASES, LOCKS, list};
 use crate::held::guard::{Guard, Releases};
 use crate::held::hold::Hold;
 use crate::observer::Report;
@@ -302,13 +300,10 @@ impl Semaphore {
     fn count(&self) -> Result<usize> {
         let (path, requests) = (self.site.path(), self.site.requests());
         requests.require_connection(path)?;
-        let (until, leases) =
-            (Until::within(requests.patience()), self.site.facts.directory.as_str());
-        match requests.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
-            Ok((names, _)) => Ok(names::permits(names.iter()).count()),
-            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),
-            Err(failure) => Err(requests.error(path, failure)),
-        }
+        let until = Until::within(requests.patience());
+        let listed = list(requests, &self.site.facts.directory, &until);
+        let (names, _) = listed.map_err(|failure| requests.error(path, failure))?;
+        Ok(names::count_permits(&names))
     }
 }
 
@@ -338,6 +333,7 @@ impl Drop for HeldTurn<'_> {
 ///
 /// The methods that return a state or a time read the clocks. They send no request and never block.
 #[must_use = "if unused the permits are released at once"]
+#[derive(Debug)]
 pub struct Permits(Guard);
 
 impl Permits {
@@ -391,11 +387,5 @@ impl Permits {
     /// [`Error::Lost`] if a permit was lost; the others are released.
     pub fn release(self) -> Result<()> {
         self.0.release()
-    }
-}
-
-impl fmt::Debug for Permits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permits").field(&self.holds()).finish()
     }
 }

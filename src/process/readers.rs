@@ -8,9 +8,10 @@ use std::sync::Arc;
 use super::raw::RawLock;
 use super::site::Site;
 use super::two_level::TwoLevel;
+use crate::base::contender::Kind;
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::kind::LockKind;
-use crate::base::names::{self, Mode};
+use crate::base::names;
 use crate::base::panics::{log_drop, log_last_handle};
 use crate::base::sys::thread::{self, ThreadId};
 use crate::base::sys::{self, Mutex};
@@ -69,25 +70,6 @@ impl Readers {
         }
         read
     }
-
-    /// Unlocks once. Returns the grant of the thread if this was its last unlock.
-    fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
-        let me = thread::current().id();
-        let mut reads = self.reads.lock();
-        let is_it = |read: &&mut Read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant));
-        let Some(read) = reads.get_mut(&me).filter(is_it) else {
-            drop(reads);
-            return Err(self.site.refusal());
-        };
-        let grant = Arc::clone(&read.grant);
-        read.depth -= 1;
-        if read.depth > 0 {
-            drop(reads);
-            return grant.check().map(|()| None);
-        }
-        reads.remove(&me);
-        Ok(Some(grant))
-    }
 }
 
 impl RawLock for Readers {
@@ -108,7 +90,7 @@ impl RawLock for Readers {
         self.site.observe(&wait, |until, report| {
             let grant = match self.write.grant() {
                 Some(write) => self.under(&write, until, report)?,
-                None => self.site.take(Recipe::Queue(Mode::Read), None, until, report)?,
+                None => self.site.take(Recipe::Queue(Kind::Read), None, until, report)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);
@@ -119,10 +101,21 @@ impl RawLock for Readers {
     }
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
-        match self.leave(only)? {
-            Some(grant) => release(&self.site.inner().holds, &grant),
-            None => Ok(()),
+        let me = thread::current().id();
+        let mut reads = self.reads.lock();
+        let is_it = |read: &&mut Read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant));
+        let Some(read) = reads.get_mut(&me).filter(is_it) else {
+            drop(reads);
+            return Err(self.site.refusal());
+        };
+        let grant = Arc::clone(&read.grant);
+        read.depth -= 1;
+        let is_last = read.depth == 0;
+        if is_last {
+            reads.remove(&me);
         }
+        drop(reads);
+        if is_last { release(&self.site.inner().holds, &grant) } else { grant.check() }
     }
 
     fn grant(&self) -> Option<Arc<Grant>> {

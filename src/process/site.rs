@@ -33,7 +33,7 @@ impl Site {
     ) -> Result<Site> {
         let (client, lock, options) =
             (client.clone(), LockPath::parse(path)?, options.check(kind)?);
-        let requests = &client.inner().requests;
+        let requests = &client.inner.requests;
         if requests.session_id() != 0 {
             requests.check_margin(options.margin)?;
         }
@@ -56,7 +56,7 @@ impl Site {
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
-        self.client.inner()
+        &self.client.inner
     }
 
     pub(crate) fn requests(&self) -> &Requests {
@@ -70,24 +70,20 @@ impl Site {
         acquire: impl FnOnce(&Until, Option<&Report>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let until = self.inner().until(wait);
-        let report = self.client.observer().cloned().map(|observer| {
+        let report = self.client.builder.observer.clone().map(|observer| {
             let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
-            let observed = Observed { observer, lock, name };
-            Report::begin(observed, until.waits)
+            Report::begin(Observed { observer, lock, name }, until.waits)
         });
         let got = wait.check(self.path()).and_then(|()| acquire(&until, report.as_ref()));
-        report.inspect(|report| Site::end_call(report, &got));
+        if let Some(report) = report {
+            let grant = got.as_ref().ok().and_then(Option::as_ref);
+            // The observer is registered before the call is reported, so that it does not miss the
+            // end of the hold.
+            let is_over = grant.and_then(|grant| grant.observe(&report.observed));
+            report.end(got.as_ref().map(Option::is_some));
+            is_over.into_iter().for_each(|tell| tell());
+        }
         got
-    }
-
-    /// Reports the outcome of a call to its observer.
-    fn end_call(report: &Report, got: &Result<Option<Arc<Grant>>>) {
-        let grant = got.as_ref().ok().and_then(Option::as_ref);
-        // The observer is registered before the call is reported, so that it does not miss the end
-        // of the hold.
-        let is_over = grant.and_then(|grant| grant.observe(report.observed()));
-        report.end(got.as_ref().map(Option::is_some));
-        is_over.into_iter().for_each(|tell| tell());
     }
 
     /// Acquires the nodes of the recipe on the servers, or the single node. The call replaces the

@@ -112,7 +112,7 @@ impl TwoLevel {
             None => None,
         };
         turn.start_over();
-        let recipe = Recipe::Queue(self.site.facts.kind.mode());
+        let recipe = Recipe::Queue(self.site.facts.kind.of_nodes());
         let grant = self.site.take(recipe, replaceable, until, report)?;
         if let Some(grant) = &grant {
             self.keep(turn, grant);
@@ -154,13 +154,6 @@ impl TwoLevel {
         None
     }
 
-    fn refuse(&self, refused: Refused) -> Error {
-        match refused {
-            Refused::NotHeld => self.site.refusal(),
-            Refused::NotOwner(owner) => Error::NotOwner { path: self.path().to_owned(), owner },
-        }
-    }
-
     fn inner(&self) -> &Arc<Inner> {
         self.site.inner()
     }
@@ -186,7 +179,10 @@ impl RawLock for TwoLevel {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.level.local.exit(self.number, is_it) {
             Ok(exit) => self.leave(exit),
-            Err(refused) => Err(self.refuse(refused)),
+            Err(Refused::NotHeld) => Err(self.site.refusal()),
+            Err(Refused::NotOwner(owner)) => {
+                Err(Error::NotOwner { path: self.path().to_owned(), owner })
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
 use super::attempt::{Attempt, Create, Stop};
 use super::rule::Recipe;
 use crate::base::path::LockPath;
-use crate::base::shortcuts;
 use crate::base::sys;
 use crate::session::{
     Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
@@ -63,7 +62,7 @@ pub(super) fn create_missing(
                 way = Way::Inside;
                 continue;
             }
-            Ok(_) if way == Way::Make && !shortcuts::are_on() => return attempt.list(watcher),
+            Ok(_) if way == Way::Make && !sys::shortcuts() => return attempt.list(watcher),
             Ok(list) => return Ok(list),
             Err(Stop::Failed(failure @ Failure::Refused(_))) => failure,
             Err(over) => return Err(over),

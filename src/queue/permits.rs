@@ -40,7 +40,7 @@ pub(crate) struct Limit {
 impl Limit {
     pub(crate) fn new(most: u32, inner: Arc<Inner>, path: LockPath) -> Limit {
         let (most, has_told) = (AtomicU32::new(most), AtomicBool::new(false));
-        Limit { inner, path, most, changed: Broadcast::new(), has_told }
+        Limit { inner, path, most, changed: Broadcast::default(), has_told }
     }
 
     pub(crate) fn get(&self) -> u32 {
@@ -98,7 +98,7 @@ impl<'a> PermitRequest<'a> {
 
     pub(super) fn is_free(&self, list: &Names) -> bool {
         self.limit.compare(list.iter());
-        names::permits(list.iter()).count() + self.count <= self.limit.get() as usize
+        names::count_permits(list) + self.count <= self.limit.get() as usize
     }
 
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {

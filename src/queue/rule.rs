@@ -6,8 +6,9 @@ use std::sync::Arc;
 use zookeeper::{CreateMode, Names};
 
 use super::permits::PermitRequest;
+use crate::base::contender::Kind;
 use crate::base::error::{Error, LossReason};
-use crate::base::names::{self, Child, Mode, Standing};
+use crate::base::names::{self, Child, Standing};
 use crate::base::signal::Ended;
 use crate::base::sys::{self, never};
 use crate::session::{Grant, Node};
@@ -16,7 +17,7 @@ use crate::session::{Grant, Node};
 pub(crate) enum Recipe<'a> {
     /// A position at the end of a queue. A node is granted if no blocking node precedes it.
     /// Otherwise, it waits for the nearest blocking node that precedes it.
-    Queue(Mode),
+    Queue(Kind),
     /// A read under this write of the same thread. It is granted at once, at the write's queue
     /// position, so that a waiting writer cannot come between them when the write is released. The
     /// read's node is created before the list is requested, and the list contains both nodes.
@@ -52,7 +53,7 @@ impl<'a> Recipe<'a> {
     pub(super) fn name(&self) -> (String, String) {
         let (id, mode) = match self {
             Recipe::Queue(mode) => (names::new_id(), *mode),
-            Recipe::Permits(permits) => (permits.new_id(), Mode::Permit),
+            Recipe::Permits(permits) => (permits.new_id(), Kind::Permit),
             Recipe::Under(write) => {
                 let write = &write.list()[0];
                 return names::read_under(&write.name, write.token);

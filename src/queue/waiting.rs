@@ -12,7 +12,6 @@ use super::making::create_missing;
 use super::rule::Recipe;
 use crate::base::error::{Error, Result};
 use crate::base::names::{self, Standing};
-use crate::base::shortcuts;
 use crate::base::stay::{Ahead, Next, Reaction, Stay, Woken};
 use crate::base::sys::{self, Mutex};
 use crate::session::{Grant, Replaceable};
@@ -86,7 +85,7 @@ impl Ears {
                         let is_last = |own: &String, nearest: &String, names: &Names| {
                             let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
                             let children = names::children(names);
-                            names::decide(facts.kind.mode(), &children, own)
+                            names::decide(facts.kind.of_nodes(), &children, own)
                                 == Standing::Behind(ahead)
                         };
                         let wakes = its.lock().listed(names, is_last);
@@ -135,7 +134,7 @@ impl Waiter<'_> {
             if self.attempt.until.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
-            let is_rival = |name: &&str| names::mode_of(name).is_some();
+            let is_rival = |name: &&str| names::kind_of(name).is_some();
             self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
             return Ok(Pass::Busy);
         }
@@ -294,7 +293,7 @@ impl Waiter<'_> {
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
         let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
         let own = self.attempt.nodes[0].name.clone();
-        let expects = self.attempt.unanswered.is_empty() && shortcuts::are_on();
+        let expects = self.attempt.unanswered.is_empty() && sys::shortcuts();
         let new = self.ears().stay.lock().stand(epoch, own, ahead, expects);
         match new.is_empty() {
             true => Ok(()),

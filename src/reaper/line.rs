@@ -130,11 +130,8 @@ impl State {
                     let is_asked = self.asked.is_some();
                     self.end();
                     // Another reaper may already be listening.
-                    return if is_asked {
-                        Err("it closed the connection".to_owned())
-                    } else {
-                        Ok(())
-                    };
+                    let problem = is_asked.then(|| "it closed the connection".to_owned());
+                    return problem.map_or(Ok(()), Err);
                 }
                 Ok((length, _)) => {
                     self.asked = None;

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{fmt, fs, io, process};
+use std::{fs, io, process};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use rustix::cmsg_space;
@@ -81,6 +81,7 @@ const MOST: usize = 10_000;
 /// ```
 ///
 /// For all programs of a machine there is `zoolock reaper`.
+#[derive(Debug)]
 pub struct Reaper {
     path: PathBuf,
     /// Locked for as long as the reaper exists: no other process may replace its socket.
@@ -135,12 +136,6 @@ impl Drop for Reaper {
         let _ = fs::remove_file(&self.path);
         // A process that is just being started may have a copy.
         let _ = self.lock.unlock();
-    }
-}
-
-impl fmt::Debug for Reaper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reaper").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -145,32 +145,28 @@ impl Registration {
     ///
     /// [`Error::InvalidArgument`] if it is not a registration of this version.
     pub fn from_text(text: &str) -> Result<Registration> {
-        let wrong = || {
-            Error::invalid("registration", "it is not a registration of this version of zoolock")
-        };
-        let mut lines = text.split('\n');
-        if lines.next() != Some(VERSION) {
-            return Err(wrong());
-        }
+        let reason = "it is not a registration of this version of zoolock";
+        Registration::parse(text).ok_or_else(|| Error::invalid("registration", reason))
+    }
+
+    fn parse(text: &str) -> Option<Registration> {
+        let lines = text.strip_prefix(VERSION)?.strip_prefix('\n')?.split('\n');
         let value = |line: &str| {
             let (name, value) = line.split_once('=')?;
             let is_known = OWN.contains(&name) || SETTINGS.contains(&name);
             Some((name.to_owned(), from_hex(value).filter(|_| is_known)?))
         };
         let lines = lines.take(OWN.len() + SETTINGS.len());
-        let values = lines.map(value).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let values = lines.map(value).collect::<Option<Vec<_>>>()?.into_iter();
         let (own, settings): (Vec<_>, Vec<_>) =
-            values.into_iter().partition(|(name, _)| OWN.contains(&&**name));
+            values.partition(|(name, _)| OWN.contains(&&**name));
         let find = |name| Some(own.iter().find(|(own, _)| own == name)?.1.clone());
         let number = |name| String::from_utf8(find(name)?).ok()?.parse().ok();
-        let key = || {
-            let timeout = number(TIMEOUT).filter(|timeout| (1..=MOST).contains(timeout))?;
-            let timeout = Duration::from_millis(timeout.unsigned_abs());
-            Some(SessionKey { id: number(SESSION)?, password: find(PASSWORD)?, timeout })
-        };
-        let key = key().ok_or_else(wrong)?;
+        let timeout = number(TIMEOUT).filter(|timeout| (1..=MOST).contains(timeout))?;
+        let timeout = Duration::from_millis(timeout.unsigned_abs());
+        let key = SessionKey { id: number(SESSION)?, password: find(PASSWORD)?, timeout };
         let settings = settings.into_iter().map(|(name, text)| (name, OsString::from_vec(text)));
-        Ok(Registration { settings: settings.collect(), key })
+        Some(Registration { settings: settings.collect(), key })
     }
 }
 
@@ -181,7 +177,8 @@ impl Client {
     /// settings.
     #[must_use]
     pub fn registration(&self) -> Option<Registration> {
-        Some(Registration::new(vars_of(&self.builder)?, self.session_key()?))
+        let key = self.inner.requests.session_key()?;
+        Some(Registration::new(vars_of(&self.builder)?, key))
     }
 }
 

@@ -17,7 +17,6 @@ use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat};
 
 use crate::base::names;
 use crate::base::path::LockPath;
-use crate::base::shortcuts;
 use crate::base::sys::{self, Mutex};
 
 /// The version of data that have not been set since the node was created.
@@ -74,7 +73,7 @@ impl Directories {
     /// Returns whether the nodes in it may be read.
     pub(crate) fn is_readable(&self, directory: &LockPath) -> bool {
         let is_readable = |known: &Directory| known.is_readable;
-        shortcuts::are_on() && self.0.lock().get(directory).is_some_and(is_readable)
+        sys::shortcuts() && self.0.lock().get(directory).is_some_and(is_readable)
     }
 
     /// Notes whether the nodes in it may be read.

@@ -101,8 +101,8 @@ impl OwnNodes {
         Arc::new(OwnNodes {
             requests,
             table: Mutex::new(Table::new(MAX_PATH_BYTES)),
-            changed: Broadcast::new(),
-            more_stuck: Broadcast::new(),
+            changed: Broadcast::default(),
+            more_stuck: Broadcast::default(),
             timer: Timer::default(),
         })
     }

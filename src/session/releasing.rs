@@ -16,7 +16,6 @@ use super::local::Turn;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use super::requests::{Failure, is_outcome_unknown, is_session_over};
 use crate::base::error::{Error, LossReason, Result};
-use crate::base::shortcuts;
 use crate::base::sys;
 
 /// Handles the answer to the transaction that replaces a node, and passes the result to the thread
@@ -94,7 +93,7 @@ impl Deletion<'_> {
     /// for that thread; therefore, it must not be a release in the background.
     fn may_be_replaced(&self) -> bool {
         self.nodes.with_directory().is_some()
-            && shortcuts::are_on()
+            && sys::shortcuts()
             && !self.nodes.facts.options.background_release
             && self.holds.requests.is_connected()
     }

@@ -149,8 +149,8 @@ impl Requests {
             acl,
             registrar,
             closing: AtomicBool::new(false),
-            closed: Signal::new(),
-            connected: Broadcast::new(),
+            closed: Signal::default(),
+            connected: Broadcast::default(),
             epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
             directories: Directories::default(),
@@ -257,7 +257,7 @@ impl Requests {
         match self.is_connected() {
             _ if self.is_closed() => Err(Error::Closed),
             true => Ok(()),
-            false => Err(Error::disconnected(path)),
+            false => Err(Error::Disconnected { path: path.to_owned() }),
         }
     }
 

@@ -61,7 +61,7 @@ impl Inner {
                 }
             });
             let subscribers = Subscribers::default();
-            let outages = Arc::new(Outages::new());
+            let outages = Arc::new(Outages::default());
             Inner { requests, own, holds, levels, outages, subscribers, listener }
         });
         // From now on, an event may arrive at any time.

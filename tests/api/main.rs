@@ -26,7 +26,7 @@ use zoolock::{
     Acl, Busy, CancelToken, Client, ClientBuilder, ConnectionEvent, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
     Hold, HoldState, Leadership, Lock, LockGuard, LockId, LockOptions, MultiGuard, MultiLock,
-    Permits, ReadLock, ReentrantGuard, Stats, Subscription, Term, Transaction, Wait, WriteLock,
+    Permits, ReadLock, Stats, Subscription, Term, Transaction, Wait, WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -72,23 +72,19 @@ fn compare(name: &str, package: &str) {
     );
 }
 
-/// A service that catches panics of its handlers keeps its locks outside of them.
 #[test]
-fn all_types_except_thread_guards_are_send_and_may_cross_catch_unwind() {
+fn all_types_except_thread_guards_may_go_to_other_threads() {
     fn goes<T: Send + Sync + 'static>() {}
-    fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     fn both<T: Send + Sync + UnwindSafe + RefUnwindSafe + 'static>() {}
-    both::<(Client, ClientBuilder, Acl, LockOptions)>();
-    both::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
-    both::<(DistributedRwLock, ReadLock, WriteLock)>();
-    both::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
-    both::<(Leadership, Term, Transaction)>();
-    both::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
+    goes::<(Client, ClientBuilder, Acl, LockOptions)>();
+    goes::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
+    goes::<(DistributedRwLock, ReadLock, WriteLock)>();
+    goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    goes::<(Leadership, Term, Transaction)>();
+    goes::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
     );
-    both::<(CancelToken, Busy)>();
+    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent, Wait, CancelToken, Busy)>();
+    // A service that catches panics of its handlers keeps its client outside of them.
     both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
-    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent, Wait)>();
-    // That it is not `Send` is said, and tested, where it is declared.
-    unwinds::<(ReentrantGuard,)>();
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use zoolock::{Acl, Client, ClientBuilder, Error, Permissions};
+use zoolock::{Acl, Client, ClientBuilder, ConnectFailure, Error, Permissions};
 
 use common::relay::{Fate, relay_on};
 use common::*;
@@ -65,7 +65,7 @@ fn unknown_credentials_fail_the_connect() {
     for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
         let builder = Client::builder(connect_string()).auth(scheme, secret);
         let error = refused(builder, SOON);
-        let is_it = matches!(&error, Error::AuthFailed { hosts, cause, .. }
+        let is_it = matches!(&error, Error::Connect { hosts, cause, failure: ConnectFailure::Credentials, .. }
             if *hosts == connect_string() && !cause.is_empty());
         assert!(is_it, "{error:?}");
         let said = error.to_string();

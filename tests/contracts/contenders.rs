@@ -1,4 +1,4 @@
-//! `Client::contenders` and `Client::locks_below`: holders and waiters as a third party sees them. The module
+//! `Client::contenders` and `Client::paths_below`: holders and waiters as a third party sees them. The module
 //! `every` has the rest.
 
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use zoolock::{
     Client, Contender, DistributedLock, EphemeralLock, Error, Kind, LockOptions, Result,
 };
 
-use common::semaphore::{acquiring, await_leases, await_turns, semaphore, waiting_with_the_turn};
+use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
 use common::*;
 
 use crate::every::each_type;
@@ -83,7 +83,7 @@ fn identity_is_any_text_up_to_16_kib_except_a_request() {
 }
 
 #[test]
-fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
+fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let (long, lines) = ("x".repeat(500 * 1000), "who\n_zoolock token=77 since=1000");
@@ -108,8 +108,8 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     for (at, (name, ..)) in made.iter().enumerate().rev() {
         probe.create(&format!("{path}/{name}"), data(at), true, false).unwrap();
     }
-    let mut seen = client.contenders(&path).unwrap();
-    let mut rest = seen.split_off(made.len());
+    let seen = client.contenders(&path).unwrap();
+    assert_eq!(seen.len(), made.len());
     for (at, (seen, (name, kind, holds, identity))) in seen.iter().zip(&made).enumerate() {
         assert_eq!((&seen.node, seen.kind, seen.holds), (name, *kind, *holds));
         assert_eq!(seen.identity.as_deref(), *identity, "{name}");
@@ -124,12 +124,6 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
             (brief(&alone), identities(&alone)),
             (vec![(Kind::Exclusive, true)], vec![*identity])
         );
-    }
-    rest.sort_by(|one, other| one.node.cmp(&other.node));
-    assert_eq!(rest.iter().map(|one| &*one.node).collect::<Vec<_>>(), strangers);
-    for one in &rest {
-        assert_eq!((one.kind, one.holds), (Kind::Foreign, false), "{one:?}");
-        assert_eq!(one.session == 0, one.node == "stays", "{one:?}");
     }
 }
 
@@ -162,9 +156,8 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
     await_turns(&path, 2);
     shared_probe().unwrap().create(&format!("{path}/notes"), b"", false, false).unwrap();
 
-    let mut seen = look("semaphore", own[2].contenders());
+    let seen = look("semaphore", own[2].contenders());
     assert_eq!(seen, clients[0].contenders(&path).unwrap());
-    assert_eq!(seen.pop().unwrap().kind, Kind::Foreign);
     // The second call has the turn and two permits, and is shown once.
     assert_eq!(brief(&seen), [true, true, false, false].map(|it| (Kind::Permit, it)));
     assert_eq!(identities(&seen), ["a", "a", "b", "c"].map(Some));
@@ -184,95 +177,28 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
     second.result("the second").unwrap().release().unwrap();
     third.result("the third").unwrap().release().unwrap();
     let left = || own[1].contenders().unwrap().len();
-    wait_until("nobody but the stranger is left", SOON, || left() == 1);
-}
-
-/// Returns the path of each result below the root.
-#[track_caller]
-fn paths<'f>(root: &str, found: &'f [Result<Vec<Contender>>]) -> Vec<&'f str> {
-    let path = |found: &'f Result<Vec<Contender>>| match found {
-        Ok(contenders) => contenders[0].path.strip_prefix(root).expect("it is below"),
-        Err(Error::PermissionDenied { path, .. }) => path.strip_prefix(root).expect("it is below"),
-        Err(other) => panic!("{other:?}"),
-    };
-    found.iter().map(path).collect()
+    wait_until("nobody is left", SOON, || left() == 0);
 }
 
 #[test]
-fn locks_below_finds_every_kind_of_lock_in_tree_order() {
+fn paths_below_are_those_of_locks_and_folders() {
     let (client, root, probe) = (client(), fresh_path("below"), shared_probe().unwrap());
     let at = |name: &str| format!("{root}/{name}");
     let _held = lock_of(&client, &at("a")).acquire().unwrap();
     let _below_a_lock = lock_of(&client, &at("a/b")).acquire().unwrap();
     let _behind = lock_of(&client, &at("a-b")).acquire().unwrap();
-    let rw = rw_of(&client, &at("deep/er/read"));
-    rw.reader().lock().unwrap();
-    let permits = semaphore(&client, &at("permits"), 2);
-    let some = permits.acquire(2).unwrap();
-    let more = waiting_with_the_turn(&permits, 1);
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
-    // Kazoo's name.
-    probe.create_all(&at("theirs")).unwrap();
-    let theirs = at(&format!("theirs/{HEX}__lock__0000000000"));
-    probe.create(&theirs, b"them", true, false).unwrap();
-    // These are no locks: a free one, a group member, and folders named like those of a semaphore.
-    drop(lock_of(&client, &at("free")).acquire().unwrap());
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
-    let _among_others = lock_of(&client, &at("service/locks/x")).acquire().unwrap();
-    probe.create_all(&at("service/leases/y")).unwrap();
-
-    let found: Vec<_> = client.locks_below(&root).unwrap().collect();
-    let expected = "/a /a/b /a-b /deep/er/read /permits /service/locks/x /single /theirs";
-    let expected: Vec<_> = expected.split(' ').collect();
-    assert_eq!(paths(&root, &found), expected);
-    for (found, path) in found.iter().zip(&expected) {
-        let mut contenders = look(path, client.contenders(at(&path[1..])));
-        // Nodes below a lock are not its contenders.
-        contenders.retain(|one| one.kind != Kind::Foreign);
-        assert_eq!(found.as_ref().unwrap(), &contenders);
-    }
-    // The walk includes the lock at its root, and "/" is a valid root.
-    let itself: Vec<_> = client.locks_below(at("a")).unwrap().collect();
-    assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
-    let single: Vec<_> = client.locks_below(at("single")).unwrap().collect();
-    assert_eq!(paths(&root, &single), ["/single"]);
-    // These are the locks of all tests, and some are unreadable. On a busy machine the walk may time out.
-    let is_denied = |found: &Result<_>| matches!(found, Err(Error::PermissionDenied { .. }));
-    let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
-    let all: Vec<_> = answered(below_all).unwrap();
-    let here = all.iter().filter(|contenders| contenders[0].path.starts_with(&root));
-    assert_eq!(here.count(), expected.len());
-    rw.reader().unlock().unwrap();
-    drop(some);
-    drop(more.result("the waiter").unwrap());
-}
-
-#[test]
-fn locks_below_names_unreadable_paths_and_finds_the_rest() {
-    let (client, root) = (client(), fresh_path("denied-below"));
-    let boss = shared_probe().unwrap();
-    boss.add_auth("digest", b"boss:secret").unwrap();
-    let boss_only = [(31, "auth", "")];
-    let at = |name: &str| format!("{root}/{name}");
-    let held = ["a", "y/z"].map(|name| lock_of(&client, &at(name)).acquire().unwrap());
-    boss.create_with_acl(&at("hidden"), b"", &boss_only).unwrap();
-    boss.create_all(&at("partly")).unwrap();
-    for (number, acl) in [(1, &[(31, "world", "anyone")]), (2, &boss_only)] {
-        let node = at(&format!("partly/_c_{UUID}-lock-{number:010}"));
-        boss.create_with_acl(&node, b"", acl).unwrap();
-    }
-    boss.create_all(&at("semaphore/leases")).unwrap();
-    boss.create_with_acl(&at("semaphore/locks"), b"", &boss_only).unwrap();
-    let found: Vec<_> = client.locks_below(&root).unwrap().collect();
-    assert_eq!(paths(&root, &found), ["/a", "/hidden", "/partly", "/semaphore/locks", "/y/z"]);
-    let are_seen: Vec<_> = found.iter().map(Result::is_ok).collect();
-    assert_eq!(are_seen, [true, false, false, false, true]);
-    for path in [at("hidden"), at("partly")] {
-        let seen = client.contenders(&path);
-        assert!(
-            matches!(&seen, Err(Error::PermissionDenied { path: at, .. }) if *at == path),
-            "{seen:?}"
-        );
-    }
-    drop(held);
+    assert_eq!(client.paths_below(&root).unwrap(), ["a", "a-b", "member", "single"].map(at));
+    // The contender is left out.
+    assert_eq!(client.paths_below(at("a")).unwrap(), [at("a/b")]);
+    assert_eq!(client.paths_below(at("nothing")).unwrap(), [""; 0]);
+    let top = client.paths_below("/").unwrap();
+    let is_above = |path: &String| root.starts_with(path.as_str());
+    assert!(top.iter().any(is_above) && !top.contains(&"/zookeeper".to_owned()), "{top:?}");
+    assert!(matches!(client.paths_below("a"), Err(Error::InvalidPath { .. })));
+    probe.add_auth("digest", b"boss:secret").unwrap();
+    probe.create_with_acl(&at("hidden"), b"", &[(31, "auth", "")]).unwrap();
+    let seen = client.paths_below(at("hidden"));
+    assert!(matches!(&seen, Err(Error::PermissionDenied { path, .. }) if *path == at("hidden")));
 }

@@ -31,18 +31,15 @@ fn guards_of_both_sides_exclude_as_their_handles_do() {
     let short = Duration::from_millis(100);
     let reading = [lock.read().unwrap(), other.try_read().unwrap().expect("beside it")];
     assert!(lock.reader().is_held() && !lock.writer().is_held());
-    drop(other.try_read_for(SOON).unwrap().expect("again"));
-    drop(other.read_within(SOON).unwrap().expect("again"));
+    drop(other.reader().try_acquire_for(SOON).unwrap().expect("again"));
     let third = client();
     let third = rw_of(&third, &path);
     assert!(third.try_write().unwrap().is_none());
-    assert!(third.try_write_for(short).unwrap().is_none());
-    assert!(third.write_within(short).unwrap().is_none());
+    assert!(third.writer().try_acquire_for(short).unwrap().is_none());
     drop(reading);
     let writing = lock.write().unwrap();
     assert!(other.try_read().unwrap().is_none());
-    assert!(other.try_read_for(short).unwrap().is_none());
-    assert!(other.read_within(short).unwrap().is_none());
+    assert!(other.reader().acquire_within(short).unwrap().is_none());
     let reading = lock.read().unwrap();
     writing.release().unwrap();
     assert!(reading.is_held() && other.try_write().unwrap().is_none());
@@ -72,7 +69,7 @@ fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
         second.unlock().unwrap();
         let writer = queues(&proxy, rw_of(writes, &path).writer());
         for wait in [Wait::within(SOON), Wait::FOREVER] {
-            let waited = second.acquire_within(&wait);
+            let waited = second.acquire_within(wait.clone());
             println!("{wait:?}: {waited:?}");
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
@@ -181,8 +178,10 @@ fn write_under_the_same_threads_read_is_an_error() {
     let (read, write) = (lock.reader(), lock.writer());
     let is_told = |when: &str| {
         for wait in [Wait::FOREVER, Wait::within(SOON)] {
-            let waited =
-                [write.lock_within(&wait), write.acquire_within(&wait).map(|it| it.is_some())];
+            let waited = [
+                write.lock_within(wait.clone()),
+                write.acquire_within(wait.clone()).map(|it| it.is_some()),
+            ];
             println!("{when}: {waited:?}");
             assert!(waited.iter().all(|seen| would_deadlock(seen, &path)), "{when}: {waited:?}");
         }

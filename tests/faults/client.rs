@@ -19,7 +19,7 @@ fn lazy_client_starts_without_servers() {
     let lock = lock_of(&client, &path);
     let waiting = locking(&lock);
     for wait in [Wait::TRY, Wait::FOREVER.for_connection(BRIEFLY)] {
-        let got = lock_of(&client, &path).lock_within(&wait);
+        let got = lock_of(&client, &path).lock_within(wait.clone());
         assert!(matches!(got, Err(Error::Disconnected { .. })), "{wait:?}: {got:?}");
     }
     let before = (client.state(), client.session_timeout(), client.stats().sessions);

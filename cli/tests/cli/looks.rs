@@ -77,20 +77,6 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
 }
 
 #[test]
-fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
-    let (root, boss) = (fresh_path("tree-denied"), probe());
-    let _held = held(&format!("{root}/z"));
-    boss.add_auth("digest", b"boss:secret").expect("told");
-    let hidden = format!("{root}/hidden");
-    boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
-    for json in [&[][..], &["--json"]] {
-        let (code, said, errors) = ends(zoolock(&[&["list", "-r", &root], json].concat()));
-        assert_eq!(code, Some(77), "not all was seen");
-        assert!(errors.contains(&hidden) && said.contains(&format!("{root}/z")));
-    }
-}
-
-#[test]
 fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
     let root = fresh_path("tree-narrow");
     let path = format!("{root}/{}/last", "long".repeat(60));

@@ -23,4 +23,5 @@ mod stops;
 mod supervising;
 mod util;
 mod waiting;
+mod walking;
 mod watching;

@@ -19,13 +19,13 @@ fn behind(name: &str) -> Standing {
 #[test]
 fn latches_and_other_contenders_do_not_see_each_other() {
     let [latch, next] = ["latch-0000000001", "x-latch-0000000003"];
-    assert_eq!(decide(Mode::Latch, &children(&[next, latch, "notes"]), next), behind(latch));
-    assert_eq!(decide(Mode::Latch, &children(&[next, latch]), latch), Standing::Granted);
+    assert_eq!(decide(Kind::Latch, &children(&[next, latch, "notes"]), next), behind(latch));
+    assert_eq!(decide(Kind::Latch, &children(&[next, latch]), latch), Standing::Granted);
     for (mode, own, other) in [
-        (Mode::Latch, latch, "lock-0000000002"),
-        (Mode::Latch, latch, "__READ__0000000000"),
-        (Mode::Exclusive, "lock-0000000000", latch),
-        (Mode::Read, "__READ__0000000000", latch),
+        (Kind::Latch, latch, "lock-0000000002"),
+        (Kind::Latch, latch, "__READ__0000000000"),
+        (Kind::Exclusive, "lock-0000000000", latch),
+        (Kind::Read, "__READ__0000000000", latch),
     ] {
         let standing = decide(mode, &children(&[own, other]), own);
         assert_eq!(standing, Standing::Apart(other.to_owned()));
@@ -33,8 +33,8 @@ fn latches_and_other_contenders_do_not_see_each_other() {
 }
 
 /// Returns the predecessor alone, without the other facts about the nodes ahead.
-fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
-    match super::decide(mode, children, own) {
+fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
+    match super::decide(kind, children, own) {
         Standing::Behind(ahead) => behind(&ahead.nearest),
         other => other,
     }

@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(20);
 #[test]
 fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
     let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
-    let closed = Signal::new();
+    let closed = Signal::default();
     let enter = |object| {
         let until = Until::new(&Wait::within(LONG), LONG, None);
         match local.enter(object, &until, closed.ended()) {

@@ -106,7 +106,7 @@ impl Grant {
             thread: thread::current().id(),
             at_most,
             ending: Mutex::new(Ending { end: None, due }),
-            ended: Signal::new(),
+            ended: Signal::default(),
             since,
             observed: Mutex::default(),
             requests: OnceLock::new(),

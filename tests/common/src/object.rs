@@ -66,7 +66,7 @@ macro_rules! guards {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?$(.$ok())?,
                     Ask::For(time) => self.try_acquire_for($($permits,)? *time)?$(.$ok())?,
-                    Ask::Within(wait) => self.acquire_within($($permits,)? wait)?$(.$ok())?,
+                    Ask::Within(wait) => self.acquire_within($($permits,)? wait.clone())?$(.$ok())?,
                 };
                 Ok(guard.map(|$guard| Guarded {
                     holds: $holds,
@@ -198,7 +198,7 @@ impl Lock for OnePermit {
         let permits = self.permits.lock().unwrap().take();
         match permits {
             Some(permits) => permits.release(),
-            None => Err(Error::not_held(self.path())),
+            None => Err(Error::NotHeld { path: self.path().to_owned() }),
         }
     }
 

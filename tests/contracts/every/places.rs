@@ -172,7 +172,7 @@ fn path_inside_the_queue_of_another_lock_is_invalid() {
             assert_eq!(client.contenders(&path).unwrap(), []);
             assert_eq!(client.read(&path).unwrap(), None);
             assert!(!client.verify_token(&path, 1).unwrap());
-            assert_eq!(client.locks_below(&path).unwrap().count(), 0);
+            assert_eq!(client.paths_below(&path).unwrap(), [""; 0]);
         }
         let guard = above.acquire().unwrap();
         let made = guard.transaction().create(format!("{root}/{part}"), "").commit();

@@ -23,7 +23,6 @@ const NEVER: &[(&str, &str)] = &[
     ("a leader finds contenders that do not see it", "no plan has a latch"),
     ("a session timeout is too short", "the simulated servers grant what their settings say"),
     ("a server only takes reads", "the simulated servers have no mode for that"),
-    ("error: AuthFailed", "the simulated client is compiled without SASL"),
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
 

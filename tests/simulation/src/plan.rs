@@ -110,7 +110,7 @@ pub enum What {
     CancelWaiters { object: usize },
     Turns { object: usize, count: u32 },
     Narrow { object: usize, time: Duration },
-    LocksBelow,
+    PathsBelow,
     Odd { object: usize, odd: Odd, time: Duration },
     Close,
 }

@@ -31,7 +31,7 @@ fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
         (&[one, last], last, one, Next::List),
         (&[two, one, last], last, two, Next::List),
     ] {
-        let seen = super::super::decide(mode_of(own).unwrap(), &children(names), own);
+        let seen = super::super::decide(kind_of(own).unwrap(), &children(names), own);
         let nearest = nearest.to_owned();
         assert_eq!(seen, Standing::Behind(Ahead { nearest, next }), "{own} in {names:?}");
     }
@@ -54,7 +54,7 @@ fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
 fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
-        let mode = mode_of(&at).unwrap();
+        let mode = kind_of(&at).unwrap();
         match decide(mode, nodes, &at) {
             Standing::Granted => return true,
             Standing::Behind(next) => at = next.nearest,
@@ -85,9 +85,9 @@ fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
         let holders: Vec<&str> = names
             .iter()
             .copied()
-            .filter(|name| decide(mode_of(name).unwrap(), &nodes, name) == Standing::Granted)
+            .filter(|name| decide(kind_of(name).unwrap(), &nodes, name) == Standing::Granted)
             .collect();
-        let readers = holders.iter().filter(|name| mode_of(name) == Some(Mode::Read)).count();
+        let readers = holders.iter().filter(|name| kind_of(name) == Some(Kind::Read)).count();
         let exclusive = holders.len() - readers;
         assert!(
             (exclusive == 1 && readers == 0) || (exclusive == 0 && readers > 0),

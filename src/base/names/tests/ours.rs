@@ -4,14 +4,14 @@
 use super::*;
 
 /// Returns the name of one of our contenders, for example a write.
-fn ours(id: &str, mode: Mode, digits: &str) -> String {
-    new_name_prefix(id, mode) + digits
+fn ours(id: &str, kind: Kind, digits: &str) -> String {
+    new_name_prefix(id, kind) + digits
 }
 
 #[test]
 fn foreign_names_carry_no_turn() {
-    let turn = ours(LOW, Mode::Exclusive, "0000000004");
-    let permit = ours(&new_permit_id(Some(&turn), 1), Mode::Permit, "0000000000");
+    let turn = ours(LOW, Kind::Exclusive, "0000000004");
+    let permit = ours(&new_permit_id(Some(&turn), 1), Kind::Permit, "0000000000");
     for foreign in [
         "",
         "_c_",

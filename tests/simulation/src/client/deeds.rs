@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
-use zoolock::{ClientState, DistributedSemaphore, Error, Hold, Lock, Transaction, Version};
+use zoolock::{ClientState, DistributedSemaphore, Error, Hold, Lock, Transaction};
 use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make};
@@ -123,7 +123,7 @@ impl Shared {
         let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
         let read = match self.told("read", || self.client.read(DATA)) {
-            Some(Some((_, version))) => i32::from(version),
+            Some(Some((_, version))) => version,
             Some(None) => return self.fail(format!("{DATA} is not there")),
             None => return,
         };
@@ -133,7 +133,7 @@ impl Shared {
             violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
         }
         thread::sleep(rest);
-        let set = |data: &str| turn.own.transaction().set(DATA, data, Version::from(read));
+        let set = |data: &str| turn.own.transaction().set(DATA, data, read);
         let written = self.commit("careful commit", turn, set);
         let (version, _) = witness::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {

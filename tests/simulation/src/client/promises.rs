@@ -209,7 +209,7 @@ impl Shared {
         was_cancelled: bool,
         taken: &Result<Option<T>>,
     ) {
-        let is_cancelled = taken.as_ref().is_err_and(Error::is_cancelled);
+        let is_cancelled = matches!(taken, Err(Error::Cancelled { .. }));
         let token = token.filter(|token| token.token.is_cancelled());
         if is_cancelled && token.is_none() {
             self.fail("a call was cancelled, and nobody has done that");

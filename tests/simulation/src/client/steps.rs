@@ -58,7 +58,7 @@ impl Shared {
                 (0..*count).for_each(|_| self.use_lock(name, self.target(*object), &turn));
             }
             What::Narrow { object, time } => self.narrow(*object, *time),
-            What::LocksBelow => self.locks_below(),
+            What::PathsBelow => self.paths_below(),
             What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
             What::Close => {
                 let (process, client) = (kernel::own_process(), self.client.clone());
@@ -123,27 +123,16 @@ impl Shared {
         chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
-    /// Checks that all locks are found in order, as they were, and nothing else.
-    fn locks_below(&self) {
-        let begun = kernel::elapsed();
-        let Some(locks) = self.told("locks_below", || self.client.locks_below("/")) else { return };
-        let mut last: Vec<String> = Vec::new();
-        for found in locks {
-            let Some(contenders) =
-                self.told_since("locks_below", kernel::elapsed(), Duration::ZERO, found)
-            else {
-                return;
-            };
-            let Some(first) = contenders.first() else {
-                self.fail("a lock without contenders was found");
-                continue;
-            };
-            let parts: Vec<String> = first.path.split('/').map(str::to_owned).collect();
-            if parts <= last || first.path.starts_with(witness::FOLDER) {
-                self.fail(format!("found {} behind {}", first.path, last.join("/")));
-            }
-            lists::listed(&self.name, &contenders, begun);
-            last = parts;
+    /// Checks the locks at the top of the tree, which come in order.
+    fn paths_below(&self) {
+        let Some(paths) = self.told("paths_below", || self.client.paths_below("/")) else { return };
+        if !paths.is_sorted() {
+            self.fail(format!("found {paths:?} in this order"));
+        }
+        for path in paths.iter().filter(|path| !path.starts_with(witness::FOLDER)) {
+            let begun = kernel::elapsed();
+            let found = self.told("contenders", || self.client.contenders(path));
+            found.into_iter().for_each(|found| lists::listed(&self.name, path, &found, begun));
         }
     }
 }

@@ -214,7 +214,7 @@ impl Step {
             3 if theme != Theme::Gentle => What::BreakLock(place),
             4 => What::CancelWaiters { object },
             5 => What::Narrow { object, time: ms(random, 1, 1_000) },
-            6 => What::LocksBelow,
+            6 => What::PathsBelow,
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
             _ => What::Lock(TurnPlan::draw(random, theme, objects)),
         };

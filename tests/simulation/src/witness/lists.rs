@@ -2,24 +2,22 @@
 
 use std::time::Duration;
 
-use zoolock::{Contender, Kind};
+use zoolock::Contender;
 
 use super::tree::{name_of, number_of};
 use super::{Node, NodeId, judged, violation, witness};
 use crate::client::node_of;
 use crate::plan::Place;
 
-/// Checks the contenders of one lock from a list of all locks, which was asked for at `begun`.
-pub(crate) fn listed(who: &str, contenders: &[Contender], begun: Duration) {
+/// Checks the contenders of one lock, which were asked for at `begun`: all were there, and in order.
+pub(crate) fn listed(who: &str, lock: &str, contenders: &[Contender], begun: Duration) {
     for contender in contenders {
         let node = (node_of(contender), contender.token);
         if !witness(|witness| witness.were.contains(&node)) {
             violation(format!("{who} has listed what never was: {contender:?}"));
         }
     }
-    if let Some(first) = contenders.first() {
-        in_order(who, &first.path, contenders, begun);
-    }
+    in_order(who, lock, contenders, begun);
 }
 
 /// Checks the contenders of one lock, which were asked for at `begun`: all that were there are listed, in the order of
@@ -32,9 +30,7 @@ pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Durati
         });
         let missing = there.next().map(|(name, _)| format!("{who} does not find {name} at {lock}"));
         // Permits are in no order.
-        let is_queued = |one: &&Contender| {
-            one.kind != Kind::Foreign && !one.node.starts_with("leases/") && is_normal(&one.node)
-        };
+        let is_queued = |one: &&Contender| !one.node.starts_with("leases/") && is_normal(&one.node);
         let queued: Vec<_> = found.iter().filter(is_queued).collect();
         let is_wrong = |one: &Contender, next: &Contender| {
             let are_reads = is_read(&one.node) && is_read(&next.node);

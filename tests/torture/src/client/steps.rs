@@ -53,9 +53,11 @@ impl Program {
                     self.told("set_limit", semaphore.set_limit(usual));
                 }
             }
-            What::LocksBelow => {
-                let all = self.told("contenders", self.client.locks_below("/"));
-                all.into_iter().flatten().for_each(|one| drop(self.told("contenders", one)));
+            What::PathsBelow => {
+                let all = self.told("contenders", self.client.paths_below("/"));
+                for path in all.into_iter().flatten() {
+                    self.told("contenders", self.client.contenders(path));
+                }
             }
             What::Odd { odd: Odd::Resign { .. }, .. } => drop(self.end_leadership()),
             What::Close => {

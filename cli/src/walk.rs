@@ -1,0 +1,116 @@
+//! The walk over all locks at and below a path. A free lock cannot be distinguished from any other
+//! empty directory.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use zoolock::{Client, Contender, Kind, Result};
+
+/// How many paths are looked at together. What is found there is kept until the caller asks for it.
+const AT_ONCE: usize = 100;
+
+/// How many threads do that. Each sends a request at a time.
+const THREADS: usize = 32;
+
+/// The locks at and below a path, each with its contenders, or an error for each path that may not
+/// be read. Any other error is the last item. A path comes before the paths below it, and names are
+/// sorted by their bytes.
+pub(crate) struct Locks<'c> {
+    client: &'c Client,
+    /// The remaining steps of the walk, the next one last.
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Look(String),
+    Tell(Result<Vec<Contender>>),
+}
+
+impl Locks<'_> {
+    pub(crate) fn below<'c>(client: &'c Client, root: &str) -> Locks<'c> {
+        Locks { client, steps: vec![Step::Look(root.to_owned())] }
+    }
+
+    /// Replaces the next steps with what is at their paths, and the paths below.
+    fn look(&mut self) {
+        let (client, next) = (self.client, AtomicUsize::new(0));
+        let steps = self.steps.split_off(self.steps.len().saturating_sub(AT_ONCE));
+        let all: Vec<_> = steps.into_iter().map(|step| (step, OnceLock::new())).collect();
+        let work = || {
+            while let Some((step, seen)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Step::Look(path) = step {
+                    seen.get_or_init(|| look_at(client, path));
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..THREADS.min(all.len()) {
+                // With fewer threads, it takes longer.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        for (step, seen) in all {
+            self.steps.extend(seen.into_inner().unwrap_or_else(|| vec![step]));
+        }
+    }
+}
+
+impl Iterator for Locks<'_> {
+    type Item = Result<Vec<Contender>>;
+
+    fn next(&mut self) -> Option<Result<Vec<Contender>>> {
+        loop {
+            match self.steps.pop()? {
+                Step::Tell(found) => return Some(found),
+                look => self.steps.push(look),
+            }
+            self.look();
+        }
+    }
+}
+
+/// Returns the steps for a path, the next one last.
+fn look_at(client: &Client, path: &str) -> Vec<Step> {
+    let mut below = match client.paths_below(path) {
+        Ok(below) => below,
+        denied => return vec![Step::Tell(denied.map(|_| Vec::new()))],
+    };
+    let lock = match path {
+        "/" => Ok(Vec::new()),
+        path => lock_at(client, path, &mut below),
+    };
+    let is_free = lock.as_ref().is_ok_and(Vec::is_empty);
+    let below = below.into_iter().rev().map(Step::Look);
+    below.chain((!is_free).then_some(Step::Tell(lock))).collect()
+}
+
+/// Returns the contenders of the lock at a path, and removes its parts from the paths below.
+fn lock_at(client: &Client, path: &str, below: &mut Vec<String>) -> Result<Vec<Contender>> {
+    let contenders = client.contenders(path)?;
+    let Some(first) = contenders.first() else { return Ok(contenders) };
+    let parts = ["leases", "locks"].map(|part| format!("{path}/{part}"));
+    let is_lock = match first.kind {
+        // Without `leases`, this is a directory with a lock that is called `locks`.
+        Kind::Permit => below.contains(&parts[0]),
+        _ if first.node.is_empty() => is_single(client, path)?,
+        _ => return Ok(contenders),
+    };
+    if is_lock {
+        below.retain(|path| !parts.contains(path));
+    }
+    Ok(if is_lock { contenders } else { Vec::new() })
+}
+
+/// Returns whether an `EphemeralLock` created the node. Other programs create ephemeral nodes for
+/// other purposes. The data of such a lock are a uuid, a space, and the identity.
+fn is_single(client: &Client, path: &str) -> Result<bool> {
+    let (data, _) = client.read(path)?.unwrap_or_default();
+    let is_id = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        36 => *byte == b' ',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    Ok(data.len() > 36 && data[..=36].iter().enumerate().all(is_id))
+}
