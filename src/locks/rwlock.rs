@@ -62,7 +62,8 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 ///
 /// # Example
 /// ```no_run
-/// /// use zoolock::{Client, DistributedRwLock};
+/// use std::time::Duration;
+/// use zoolock::{Client, DistributedRwLock};
 ///
 /// # fn load() {}
 /// # fn store() {}
