@@ -98,7 +98,7 @@ impl Client {
     /// disconnected when the client is closed. It keeps up to 256 unread events and drops later
     /// ones.
     pub fn subscribe(&self) -> Subscription {
-        self.inner.subscribe()
+        self.inner.subscribers.subscribe()
     }
 
     /// Returns counts since the client was created.

@@ -244,7 +244,7 @@ pub(crate) struct Until {
     /// The call waits for other contenders. Otherwise it waits only for answers.
     pub(crate) waits: bool,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) cancelled: Ended,
+    cancelled: Ended,
     /// The outages, the maximum duration of one outage, and the instant from which outages count.
     outages: Option<(Arc<Outages>, Duration, Instant)>,
     /// Another contender was ahead in a list; therefore, the lock is busy at the deadline.
@@ -274,7 +274,7 @@ impl Until {
 
     /// Waits until this channel receives a message or is disconnected, until the deadline at most.
     pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
-        match self.receive(news, closed, self.deadline)? {
+        match self.receive(news, &[never(), never(), never()], closed, self.deadline)? {
             Some(_) => Ok(()),
             None => {
                 sys::reached("a deadline ends a wait");
@@ -283,11 +283,12 @@ impl Until {
         }
     }
 
-    /// Receives the next message on this channel. Returns `None` if there is none before the
-    /// instant `by`.
+    /// Receives the next message on this channel. Returns an error if it is disconnected, or if one
+    /// of `others` has ended. Returns `None` if none of these happens before the instant `by`.
     pub(crate) fn receive<T>(
         &self,
         news: &Receiver<T>,
+        others: &[Ended; 3],
         closed: &Ended,
         by: Option<Instant>,
     ) -> Result<Option<Result<T, RecvError>>, Stopped> {
@@ -304,6 +305,9 @@ impl Until {
                     return Err(Stopped::Cancelled);
                 }
                 recv(news) -> received => return Ok(Some(received)),
+                recv(others[0]) -> _ => return Ok(Some(Err(RecvError))),
+                recv(others[1]) -> _ => return Ok(Some(Err(RecvError))),
+                recv(others[2]) -> _ => return Ok(Some(Err(RecvError))),
                 recv(outage) -> _ => {}
                 recv(first.map_or_else(never, sys::at)) -> _ => {
                     self.check_outage()?;
@@ -317,7 +321,7 @@ impl Until {
 
     /// Returns the instant at which the current outage becomes longer than the call allows, and a
     /// signal of the next outage, for which that instant may differ.
-    pub(crate) fn outage(&self) -> (Option<Instant>, Ended) {
+    fn outage(&self) -> (Option<Instant>, Ended) {
         // In this order, because otherwise an outage could be missed.
         let next = self.outages.as_ref().map_or_else(never, |(outages, ..)| outages.next());
         (self.too_long_at(), next)
@@ -329,7 +333,7 @@ impl Until {
     }
 
     /// Returns an error if the current outage is longer than the call allows.
-    pub(crate) fn check_outage(&self) -> Result<(), Stopped> {
+    fn check_outage(&self) -> Result<(), Stopped> {
         match self.too_long_at().is_some_and(|end| end <= sys::now()) {
             true => {
                 sys::reached("an outage is longer than a waiting call allows");

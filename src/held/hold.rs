@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 
 use crate::base::error::{Error, Result};
 use crate::base::sys;
-use crate::session::{Grant, Guarding, HoldState, Holds, Inner, Node, Write, commit};
+use crate::session::{Grant, HoldState, Holds, Inner, Node, Write, commit};
 
 /// A view of one hold of a lock, for any number of threads: the hold's state, the rest of its
 /// lease, its end, and its fencing token. Keeping a `Hold` does not keep the lock, and dropping it
@@ -231,10 +231,10 @@ impl Hold {
         self.grant.nodes().is_requested(self.index)
     }
 
-    /// Carries out these writes while the nodes of all these holds exist.
-    pub(crate) fn commit(&self, all: &[Hold], writes: &[Write]) -> Result<()> {
-        let guarding = |hold: &Hold| Guarding { grant: Arc::clone(&hold.grant), index: hold.index };
-        let holds: Vec<_> = all.iter().map(guarding).collect();
+    /// Carries out these writes while the nodes of this hold and of all others exist.
+    pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
+        let all = [self].into_iter().chain(others);
+        let holds: Vec<_> = all.map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
         commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
     }
 

@@ -338,10 +338,9 @@ fn look_for_others(shared: &Arc<Shared>) {
         if !shared.leads() {
             return look_for_others(shared);
         }
-        let list = shared.inner().requests.list(&shared.lock.site().facts.directory);
-        let shared = Arc::clone(shared);
-        list.on_done(move |listed| {
-            let (names, kind) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.of_nodes());
+        let (site, shared) = (shared.lock.site(), Arc::clone(shared));
+        site.inner().requests.list(&site.facts.directory, move |names| {
+            let (names, kind) = (names.unwrap_or_default(), shared.lock.site().facts.kind.of_nodes());
             let is_other =
                 |name: &&str| names::kind_of(name).is_some_and(|one| kind.is_apart_from(one));
             if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
@@ -362,7 +361,7 @@ impl Contest {
         match self {
             Contest::Contends { since, failing } => {
                 // A call that has lasted this long on one connection has its queue position.
-                match (sys::now() - *since > long, inner.has_been_connected_for(long)) {
+                match (sys::now() - *since > long, inner.subscribers.has_lasted(long)) {
                     (true, true) => *failing = None,
                     (true, false) => {
                         sys::reached("a candidate has no connection that lasts");

@@ -1,23 +1,22 @@
 //! The common part of all calls that use the servers. They follow the client's session, own their
 //! nodes until these are granted, and wait.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Batch, CreateMode, ErrorKind, Names, Pending, Stat, Watcher};
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat, Watcher};
 
+use crate::base::data;
 use crate::base::error::Error;
 use crate::base::kind::LockKind;
 use crate::base::signal::Ended;
-use crate::base::sys::{self, at, never, select_biased};
+use crate::base::sys::{self, never};
 use crate::base::wait::{Stopped, Until};
 use crate::observer::Report;
 use crate::session::{
-    Facts, Failure, Grant, Inner, Key, Node, Place, Requests, Unanswered, Waiting,
-    is_outcome_unknown,
+    Facts, Failure, Grant, Inner, Key, Node, Place, Requests, Unanswered, is_outcome_unknown,
 };
 
 /// A create request that is about to be sent.
@@ -55,32 +54,13 @@ pub(crate) struct Attempt<'a> {
     pub(super) may_create: bool,
     /// Ready when the servers have refused to delete one of our nodes.
     more_stuck: Ended,
-    _waiting: Waiting<'a>,
 }
 
 /// How one pass of a loop ended.
 pub(super) enum Pass {
-    Held(Arc<Grant>),
-    Busy,
+    /// The call ends: it has acquired the lock, or the lock is busy.
+    Done(Option<Arc<Grant>>),
     Again,
-}
-
-/// Why a loop ends, or continues in another session.
-pub(super) enum Stop {
-    Failed(Failure),
-    Over(Error),
-}
-
-impl<F: Into<Failure>> From<F> for Stop {
-    fn from(failure: F) -> Stop {
-        Stop::Failed(failure.into())
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Over(error)
-    }
 }
 
 /// Runs passes until one of them ends the call. `None` means that the lock is busy: now, or until
@@ -99,32 +79,23 @@ impl From<Error> for Stop {
 ///
 /// Whatever ends the call, its nodes are given up, and the client looks for the nodes of its
 /// unanswered create requests.
-pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
+pub(super) fn run<'a, L>(
     mut call: L,
-    pass: impl Fn(&mut L) -> Result<Pass, Stop>,
+    attempt_of: fn(&mut L) -> &mut Attempt<'a>,
+    pass: impl Fn(&mut L) -> Result<Pass, Failure>,
 ) -> Result<Option<Arc<Grant>>, Error> {
     loop {
-        let failure = match pass(&mut call) {
-            Ok(Pass::Held(grant)) => return Ok(Some(grant)),
-            Ok(Pass::Busy) => return Ok(None),
+        let passed = pass(&mut call);
+        let attempt = attempt_of(&mut call);
+        let failure = match passed {
+            Ok(Pass::Done(grant)) => return Ok(grant),
+            Ok(Pass::Again) if attempt.until.is_over() => Stopped::Deadline.into(),
             Ok(Pass::Again) => continue,
-            Err(Stop::Over(error)) => return Err(error),
-            Err(Stop::Failed(failure)) => failure,
-        };
-        let attempt = call.as_mut();
-        let failure = match attempt.until.waits && failure.is_busy() {
-            true => {
-                sys::reached("a waiting call gives a busy server time");
-                let lock = attempt.path();
-                debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
-                // The server may have carried out create requests that it has refused.
-                attempt.give_up_old();
-                match attempt.requests().pause(attempt.requests().next_try(), attempt.until) {
-                    Ok(()) => continue,
-                    Err(stopped) => stopped.into(),
-                }
-            }
-            false => failure,
+            Err(failure) if attempt.until.waits && failure.is_busy() => match attempt.pause() {
+                Ok(()) => continue,
+                Err(stopped) => stopped.into(),
+            },
+            Err(failure) => failure,
         };
         match failure {
             Failure::Stopped(Stopped::Deadline) | Failure::NotSent(Stopped::Deadline)
@@ -151,6 +122,7 @@ impl<'a> Attempt<'a> {
         until: &'a Until,
         report: Option<&'a Report>,
     ) -> Attempt<'a> {
+        inner.requests.waiting.fetch_add(1, Ordering::Relaxed);
         Attempt {
             inner,
             facts,
@@ -162,7 +134,6 @@ impl<'a> Attempt<'a> {
             unanswered: Vec::new(),
             may_create: false,
             more_stuck: never(),
-            _waiting: inner.requests.start_waiting(),
         }
     }
 
@@ -174,9 +145,19 @@ impl<'a> Attempt<'a> {
         self.facts.lock.as_str()
     }
 
+    /// Gives a busy server time.
+    fn pause(&mut self) -> Result<(), Stopped> {
+        sys::reached("a waiting call gives a busy server time");
+        let lock = self.path();
+        debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
+        // The server may have carried out create requests that it has refused.
+        self.give_up_old();
+        self.requests().pause(self.requests().next_try(), self.until)
+    }
+
     /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
     /// which the call does not have any nodes.
-    pub(super) fn find_session(&mut self) -> Result<bool, Stop> {
+    pub(super) fn find_session(&mut self) -> Result<bool, Failure> {
         match self.until.waits {
             true => self.requests().await_connection(self.path(), self.until)?,
             false => self.requests().require_connection(self.path())?,
@@ -193,81 +174,86 @@ impl<'a> Attempt<'a> {
         }
         self.requests().check_margin(facts.options.margin)?;
         // This is done before the list, so that such a node is not missed.
-        self.more_stuck = inner.own.more_stuck();
+        self.more_stuck = inner.own.more_stuck.listen();
         Ok(now != before)
     }
 
     // ---- nodes
 
-    /// Prepares requests that create nodes with these ids and names. Waits for create requests that
-    /// other calls gave up, because their answers arrive first.
-    pub(super) fn creates(
-        &self,
+    /// Sends requests that create `count` nodes, with `make`, and waits for the answer to its last
+    /// request. `name` returns the id, the name and the mode of each node. Before that, waits for
+    /// the create requests that other calls gave up, because their answers arrive first. If the
+    /// call is cancelled or the client is closed before the answer arrives, the answers are lost.
+    pub(super) fn create_all<R, T: Send + 'static>(
+        &mut self,
         count: usize,
-        mode: CreateMode,
-        name: impl Fn() -> (String, String),
-    ) -> Result<Vec<Create>, Stop> {
-        let (keys, epoch) = self.enter(count)?;
+        name: impl Fn() -> (String, String, CreateMode),
+        make: impl FnOnce(&Self, &mut Batch<'_>, &[Create]) -> (R, Pending<T>),
+    ) -> Result<(Vec<Create>, R, zookeeper::Result<T>), Failure> {
+        let keys = self.inner.own.enter(&self.place, count, self.until)?;
+        let epoch = self.requests().epoch();
         let create = |key| {
-            let (id, name) = name();
+            let (id, name, mode) = name();
             Create { key, id, name, mode, epoch }
         };
-        Ok(keys.map(create).collect())
-    }
-
-    /// Prepares one create request, like [`creates`](Attempt::creates).
-    pub(super) fn create(
-        &self,
-        mode: CreateMode,
-        name: impl Fn() -> (String, String),
-    ) -> Result<Create, Stop> {
-        let (keys, epoch) = self.enter(1)?;
-        let (id, name) = name();
-        Ok(Create { key: keys.start, id, name, mode, epoch })
-    }
-
-    fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
-        let keys = self.inner.own.enter(&self.place, count, self.until)?;
-        Ok((keys, self.requests().epoch()))
-    }
-
-    /// Sends create requests with `make`, and waits for the answer to its last request. If the call
-    /// is cancelled or the client is closed before, the answers are lost.
-    pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
-        &mut self,
-        creates: C,
-        make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
-    ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
-        let (until, requests) = (self.until, self.requests());
-        match requests.ask(Some(self.place.session), until, |batch| make(batch, &creates)) {
+        let creates: Vec<_> = keys.map(create).collect();
+        let session = Some(self.place.session);
+        match self.requests().ask(session, self.until, |batch| make(self, batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
                 sys::reached("a call is ended while it creates");
                 creates.into_iter().for_each(|create| self.no_answer(create));
-                Err(failure.into())
+                Err(failure)
             }
         }
     }
 
-    /// Sends one create request, like [`ask_creates`](Attempt::ask_creates).
-    pub(super) fn ask_create<T: Send + 'static>(
-        &mut self,
-        create: Create,
-        make: impl FnOnce(&mut Batch<'_>, &Create) -> Pending<T>,
-    ) -> Result<(Create, zookeeper::Result<T>), Stop> {
-        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| ((), make(batch, create));
-        let ([create], (), answer) = self.ask_creates([create], make)?;
-        Ok((create, answer))
+    /// Returns the path and the data of a node that is to be created.
+    pub(super) fn node(&self, create: &Create) -> (String, Vec<u8>) {
+        let data = match self.facts.kind.is_single_node() {
+            true => data::encode_single(&create.id, &self.identity),
+            false => self.identity.as_bytes().to_vec(),
+        };
+        (self.place.path_of(&create.name), data)
     }
 
-    /// Handles the answer to a create request. Returns a failure if the answer does not name the
-    /// node. The node may exist anyway.
+    /// Sends one transaction with the operations `before`, and one that creates a node.
+    pub(super) fn send(
+        &self,
+        batch: &mut Batch<'_>,
+        create: &Create,
+        before: &[Op<'_>],
+        is_shared: bool,
+    ) -> Pending<Vec<OpResult>> {
+        let (path, data) = self.node(create);
+        let node = Op::Create(&path, &data, self.requests().acl(), create.mode);
+        let ops = [before, &[node]].concat();
+        if is_shared { batch.shared_multi(&ops) } else { batch.multi(&ops) }
+    }
+
+    /// [Sends](Attempt::send) a request that creates one node, and waits for the answer like
+    /// [`create_all`](Attempt::create_all).
+    pub(super) fn create(
+        &mut self,
+        name: impl Fn() -> (String, String, CreateMode),
+        before: &[Op<'_>],
+        is_shared: bool,
+    ) -> Result<(Create, zookeeper::Result<(String, i64)>), Failure> {
+        let make = |attempt: &Self, batch: &mut Batch<'_>, creates: &[Create]| {
+            ((), attempt.send(batch, &creates[0], before, is_shared))
+        };
+        let (mut creates, (), created) = self.create_all(1, name, make)?;
+        Ok((creates.remove(0), created.map(last_created)))
+    }
+
+    /// Handles the answer to a create request. Fails if the answer does not name the node. The node
+    /// may exist anyway.
     pub(super) fn created(
         &mut self,
         create: Create,
         created: zookeeper::Result<(String, i64)>,
-    ) -> Option<Failure> {
-        match created {
+    ) -> Result<(), Failure> {
+        let error = match created {
             Ok((path, czxid)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let is_its = match create.mode {
@@ -276,25 +262,23 @@ impl<'a> Attempt<'a> {
                 };
                 if is_its {
                     self.add_own(create.key, name, czxid);
-                    return None;
+                    return Ok(());
                 }
                 // The answer names another node. Only a list or a read can show whether our node
                 // exists.
                 sys::reached("the answer to a create is of another node");
+                ErrorKind::ConnectionLoss.into()
+            }
+            Err(error) => error,
+        };
+        match is_outcome_unknown(&error) {
+            true => {
+                sys::reached("a create has no answer");
                 self.no_answer(create);
-                Some(Failure::Broken)
             }
-            Err(error) => {
-                match is_outcome_unknown(&error) {
-                    true => {
-                        sys::reached("a create has no answer");
-                        self.no_answer(create);
-                    }
-                    false => self.inner.own.gone([create.key]),
-                }
-                Some(error.into())
-            }
+            false => self.inner.own.gone([create.key]),
         }
+        Err(error.into())
     }
 
     fn add_own(&mut self, key: Key, name: &str, czxid: i64) {
@@ -306,35 +290,38 @@ impl<'a> Attempt<'a> {
     /// call gives it up.
     fn no_answer(&mut self, Create { key, id, epoch, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
-        self.inner.own.no_answer(key, Unanswered { id, epoch: Some(epoch), until });
+        let create = Unanswered { id, epoch: Some(epoch), until };
+        self.inner.own.table.lock().no_answer(key, create);
         self.unanswered.push(key);
         self.may_create = false;
     }
 
     /// Returns the index of the first unanswered create request with such an id.
     pub(super) fn find_unanswered(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
-        match self.unanswered.is_empty() {
-            true => None,
-            false => self.inner.own.find(&self.unanswered, is_its),
+        if self.unanswered.is_empty() {
+            return None;
         }
+        let table = self.inner.own.table.lock();
+        let is_it = |key: &Key| table.unanswered(*key).is_some_and(|create| is_its(&create.id));
+        self.unanswered.iter().position(is_it)
     }
 
     /// Takes over the node of an unanswered create request, which a list or a read has shown.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
         let key = self.unanswered.swap_remove(index);
-        self.inner.own.found(key);
+        self.inner.own.table.lock().found(key);
         self.add_own(key, name, czxid);
     }
 
     /// Returns the `Stat` of a node in the directory.
-    pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
+    pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Failure> {
         let path = self.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
-        Ok(self.requests().ask_one(Some(self.place.session), self.until, look)?)
+        self.requests().ask_one(Some(self.place.session), self.until, look)
     }
 
     /// Lists the directory, which may be missing.
-    pub(super) fn list(&self, watcher: Option<&Watcher>) -> Result<Names, Stop> {
+    pub(super) fn list(&self, watcher: Option<&Watcher>) -> Result<Names, Failure> {
         let (directory, directories) = (&self.facts.directory, &self.requests().directories);
         let list = |batch: &mut Batch<'_>| batch.get_children(directory.as_str(), watcher);
         match self.requests().ask_one(Some(self.place.session), self.until, list) {
@@ -343,8 +330,13 @@ impl<'a> Attempt<'a> {
                 directories.note_missing(directory);
                 Ok(Names::default())
             }
-            Err(failure) => Err(failure.into()),
+            Err(failure) => Err(failure),
         }
+    }
+
+    /// Returns the names of own nodes at its place that cannot be deleted.
+    pub(super) fn stuck(&self) -> Vec<String> {
+        self.inner.own.table.lock().stuck(&self.place).cloned().collect()
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {
@@ -359,18 +351,18 @@ impl<'a> Attempt<'a> {
     }
 
     /// Makes a hold of its nodes, which are first.
-    pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
+    pub(super) fn grant(&mut self) -> Result<Pass, Failure> {
         let Attempt { inner, facts, until, .. } = *self;
         let (nodes, session) = (&mut self.nodes, self.place.session);
         let granted = inner.holds.grant(facts, &self.identity, nodes, session, until)?;
-        Ok(granted.map_or(Pass::Again, Pass::Held))
+        Ok(granted.map_or(Pass::Again, |grant| Pass::Done(Some(grant))))
     }
 
     /// Keeps the first `count` of its nodes and gives up the others, which are deleted in the
     /// background.
     pub(super) fn give_up_rest(&mut self, count: usize) {
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
-            self.inner.own.delete(self.facts, self.place.session, &node);
+            self.inner.own.delete(&node);
         }
     }
 
@@ -405,54 +397,38 @@ impl<'a> Attempt<'a> {
         &self,
         wake: &Receiver<()>,
         [limit, turn]: [Ended; 2],
-    ) -> Result<bool, Stop> {
-        let until = self.until;
-        // When to list again even without an event.
-        let mut look = self.requests().next_look();
+    ) -> Result<bool, Failure> {
+        let (until, requests) = (self.until, self.requests());
+        let changes = [limit, turn, self.more_stuck.clone()];
         loop {
-            let (too_long, outage) = until.outage();
-            let first = until.deadline.into_iter().chain(too_long).fold(look, Instant::min);
-            select_biased! {
-                recv(until.cancelled) -> _ => {
-                    sys::reached("a cancel ends a wait in the queue");
-                    return Err(Stopped::Cancelled.into());
+            // When to list again even without an event.
+            let look = requests.next_look();
+            let by = until.deadline.map_or(look, |deadline| deadline.min(look));
+            match until.receive(wake, &changes, requests.closed(), Some(by))? {
+                Some(woken) => return Ok(woken.is_ok()),
+                // Without a connection, the list is postponed: otherwise, all calls would list at
+                // the same time after an outage. The next connection reports missed changes.
+                None if !until.is_over() && !requests.is_connected() => {
+                    sys::reached("a look is put off without a connection");
                 }
-                recv(self.requests().closed()) -> _ => {
-                    sys::reached("the close ends a wait in the queue");
-                    return Err(Stopped::Closed.into());
-                }
-                recv(wake) -> _ => return Ok(true),
-                recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
-                recv(turn) -> _ => sys::reached("the turn ends while permits are waited for"),
-                recv(self.more_stuck) -> _ => {
-                    sys::reached("a waiting call hears of a node that stays");
-                }
-                recv(outage) -> _ => continue,
-                recv(at(first)) -> _ => {
-                    until.check_outage()?;
-                    if until.is_over() {
-                        return Ok(false);
-                    }
-                    // Without a connection, the list is postponed: otherwise, all calls would list
-                    // at the same time after an outage. The next connection reports missed changes.
-                    if !self.requests().is_connected() {
-                        sys::reached("a look is put off without a connection");
-                        look = self.requests().next_look();
-                        continue;
-                    }
-                    sys::reached("a waiting call looks though nothing was told");
+                None => {
+                    sys::reached_if(
+                        !until.is_over(),
+                        "a waiting call looks though nothing was told",
+                    );
+                    return Ok(false);
                 }
             }
-            return Ok(false);
         }
     }
+}
 
-    /// Ends a wait: the next pass follows, unless the deadline has passed.
-    pub(super) fn look_again(&self) -> Result<Pass, Stop> {
-        match self.until.is_over() {
-            true => Err(Stopped::Deadline.into()),
-            false => Ok(Pass::Again),
-        }
+/// Returns the path and the czxid of the node that the last operation of a transaction created. The
+/// path is empty if that operation did not create a node.
+pub(super) fn last_created(results: Vec<OpResult>) -> (String, i64) {
+    match results.into_iter().next_back() {
+        Some(OpResult::Created { path, czxid }) => (path, czxid),
+        _ => (String::new(), 0),
     }
 }
 
@@ -461,5 +437,6 @@ impl Drop for Attempt<'_> {
         self.give_up_rest(0);
         let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, None);
         sys::reached_if(is_any, "a call ends before its create is found");
+        self.requests().waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

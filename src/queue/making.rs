@@ -7,16 +7,15 @@
 //! that replaces the node of the previous thread is alone for the same reason: the transaction
 //! deletes the old node and the directory, and creates both again.
 
-use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
+use std::slice;
 
-use super::attempt::{Attempt, Create, Stop};
-use super::rule::Recipe;
+use zookeeper::{Batch, ErrorKind, Names, Op, Watcher};
+
+use super::attempt::{Attempt, Create, last_created};
+use super::rule::{Recipe, deleted};
 use crate::base::path::LockPath;
 use crate::base::sys;
-use crate::session::{
-    Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
-    with_directories,
-};
+use crate::session::{Failure, Replaceable, creations, deletions, is_outcome_unknown};
 
 /// Where missing nodes are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub(super) fn create_missing(
     recipe: &Recipe<'_>,
     watcher: Option<&Watcher>,
     replaceable: Option<Replaceable>,
-) -> Result<Names, Stop> {
+) -> Result<Names, Failure> {
     if let Some(replaceable) = replaceable
         && let Some(list) = replace(attempt, recipe, replaceable)?
     {
@@ -47,14 +46,14 @@ pub(super) fn create_missing(
     }
     let (directory, requests, under) =
         (&attempt.facts.directory, attempt.requests(), recipe.under());
-    let is_missing = under.is_none() && !requests.directories.has(directory);
+    let is_missing = under.is_none() && requests.directories.get(directory).is_none();
     let mut way = if is_missing { Way::Make } else { Way::Inside };
     let mut levels = vec![directory.clone()];
     loop {
         let created = match way {
-            Way::Make => make(attempt, recipe, &levels).map(|()| own_names(attempt)),
-            Way::Inside => create_inside(attempt, recipe, watcher, None),
-            Way::Both => create_inside(attempt, recipe, watcher, Some(&levels)),
+            Way::Make => make(attempt, recipe, &levels),
+            Way::Inside => create_inside(attempt, recipe, watcher, &[]),
+            Way::Both => create_inside(attempt, recipe, watcher, &levels),
         };
         let failure = match created {
             Ok(_) if attempt.nodes.len() < recipe.count() => {
@@ -64,15 +63,15 @@ pub(super) fn create_missing(
             }
             Ok(_) if way == Way::Make && !sys::shortcuts() => return attempt.list(watcher),
             Ok(list) => return Ok(list),
-            Err(Stop::Failed(failure @ Failure::Refused(_))) => failure,
-            Err(over) => return Err(over),
+            Err(failure @ Failure::Refused(_)) => failure,
+            Err(failure) => return Err(failure),
         };
         let has_no_directory = failure.is(ErrorKind::NoNode);
         let exists = failure.is(ErrorKind::NodeExists);
         match way {
             // If a server requires other credentials, it ends the session.
             _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
-                return Err(failure.into());
+                return Err(failure);
             }
             Way::Make | Way::Both if has_no_directory || exists && levels.len() > 1 => {
                 levels = requests.missing_directories(directory, attempt.until)?;
@@ -87,117 +86,96 @@ pub(super) fn create_missing(
                 way = Way::Both;
             }
             Way::Inside if has_no_directory => {
-                if let Some((_, error)) = under {
+                if let Some(write) = under {
                     sys::reached("a read is not created because its write is gone");
-                    return Err(error.into());
+                    return Err(deleted(write).into());
                 }
                 sys::reached("a directory that was known is missing");
                 requests.directories.note_missing(directory);
                 way = Way::Both;
             }
             Way::Both if exists => sys::reached("a directory comes and goes"),
-            Way::Inside | Way::Both => return Err(failure.into()),
+            Way::Inside | Way::Both => return Err(failure),
         }
     }
 }
 
 /// Creates these directories, and a node in the last one.
-fn make(attempt: &mut Attempt<'_>, recipe: &Recipe<'_>, levels: &[LockPath]) -> Result<(), Stop> {
-    let (facts, acl) = (attempt.facts, attempt.requests().acl());
-    let (create, data) = (new_create(attempt, recipe)?, attempt.identity.clone());
-    let make = |batch: &mut Batch<'_>, create: &Create| {
-        send_make(batch, acl, levels, &facts.directory, &data, create)
-    };
-    let (create, made) = attempt.ask_create(create, make)?;
-    take_made(attempt, create, made).map_or(Ok(()), |failure| Err(failure.into()))
-}
-
-fn send_make(
-    batch: &mut Batch<'_>,
-    acl: &[Acl],
+fn make(
+    attempt: &mut Attempt<'_>,
+    recipe: &Recipe<'_>,
     levels: &[LockPath],
-    directory: &LockPath,
-    data: &str,
-    create: &Create,
-) -> Pending<Vec<OpResult>> {
-    let node = (&*directory.child(&create.name), data.as_bytes(), create.mode);
-    batch.shared_multi(&with_directories(acl, levels, node))
+) -> Result<Names, Failure> {
+    let before = creations(attempt.requests().acl(), levels);
+    let (create, made) = attempt.create(|| recipe.name(), &before, true)?;
+    take_made(attempt, create, made)?;
+    Ok(own_names(attempt))
 }
 
-/// Creates the missing nodes in the directory, and lists it. With `levels`, also creates these
-/// directories and a node in the last one, in case the directory is missing.
+/// Creates the missing nodes in the directory, and lists it. If there are `levels`, also creates
+/// these directories and a node in the last one, in case the directory is missing.
 fn create_inside(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
     watcher: Option<&Watcher>,
-    levels: Option<&[LockPath]>,
-) -> Result<Names, Stop> {
-    let (acl, data) = (attempt.requests().acl(), attempt.identity.clone());
-    match recipe.under() {
-        Some((above, _)) => {
-            let above = attempt.facts.directory.child(above);
-            let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
-                let create = Op::Create(path, data.as_bytes(), acl, create.mode);
-                batch.shared_multi(&[Op::Check(&above, None), create])
-            };
-            create_by(attempt, recipe, watcher, levels, send, last_created)
-        }
-        // A request that may be refused does not share a transaction with other requests.
-        None if levels.is_some() => {
-            let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
-                batch.create(path, data.as_bytes(), acl, create.mode)
-            };
-            create_by(attempt, recipe, watcher, levels, send, |(path, stat)| (path, stat.czxid))
-        }
-        None => {
-            let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
-                batch.shared_create(path, data.as_bytes(), acl, create.mode)
-            };
-            create_by(attempt, recipe, watcher, levels, send, |created| created)
-        }
-    }
-}
-
-fn create_by<T: Send + 'static>(
-    attempt: &mut Attempt<'_>,
-    recipe: &Recipe<'_>,
-    watcher: Option<&Watcher>,
-    levels: Option<&[LockPath]>,
-    send: impl Fn(&mut Batch<'_>, &str, &Create) -> Pending<T>,
-    czxid_of: fn(T) -> (String, i64),
-) -> Result<Names, Stop> {
-    let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
-    let (missing, data) =
-        (recipe.count().saturating_sub(attempt.nodes.len()), attempt.identity.clone());
-    let count = missing + usize::from(levels.is_some());
-    let creates = attempt.creates(count, recipe.create_mode(), || recipe.name())?;
-    let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
+    levels: &[LockPath],
+) -> Result<Names, Failure> {
+    let (directory, requests) = (&attempt.facts.directory, attempt.requests());
+    let above = recipe.under().map(|write| write.znode(0));
+    let missing = recipe.count().saturating_sub(attempt.nodes.len());
+    let count = missing + usize::from(!levels.is_empty());
+    let make = |attempt: &Attempt<'_>, batch: &mut Batch<'_>, creates: &[Create]| {
         let (inside, with) = creates.split_at(missing);
-        let mut send = |create: &Create| send(batch, &directory.child(&create.name), create);
-        let created: Vec<_> = inside.iter().map(&mut send).collect();
-        let made = levels.zip(with.first());
-        let made =
-            made.map(|(levels, create)| send_make(batch, acl, levels, directory, &data, create));
+        // A request that may be refused does not share a transaction with other requests.
+        let is_shared = levels.is_empty();
+        let send = |create| send_inside(attempt, batch, create, above.as_deref(), is_shared);
+        let created: Vec<_> = inside.iter().map(send).collect();
+        let before = creations(requests.acl(), levels);
+        let made = with.first().map(|create| attempt.send(batch, create, &before, true));
         ((created, made), batch.get_children(directory.as_str(), watcher))
     };
-    let (creates, (created, made), listed) = attempt.ask_creates(creates, ask)?;
+    let (creates, (created, made), listed) = attempt.create_all(count, || recipe.name(), make)?;
     let mut creates = creates.into_iter();
     // All of them were answered before the list.
-    let mut failure = None;
+    let mut outcome = Ok(());
     for (created, create) in created.into_iter().zip(creates.by_ref()) {
-        failure = attempt.created(create, created.wait().map(czxid_of)).or(failure);
+        outcome = attempt.created(create, created()).and(outcome);
     }
     if let Some((made, create)) = made.zip(creates.next()) {
-        let made = take_made(attempt, create, made.wait());
+        let made = take_made(attempt, create, made.wait().map(last_created));
         // The directory was missing; therefore, the request that creates it decides.
-        if failure.as_ref().is_some_and(|failure| failure.is(ErrorKind::NoNode)) {
-            failure = made;
+        if outcome.as_ref().is_err_and(|failure| failure.is(ErrorKind::NoNode)) {
+            outcome = made;
         }
     }
-    let directories = &attempt.requests().directories;
-    let names = listed.map(|listed| directories.listed(directory, listed));
-    failure.map_or(Ok(()), Err)?;
+    let names = listed.map(|listed| requests.directories.listed(directory, listed));
+    outcome?;
     Ok(names?)
+}
+
+/// Waits for the path and the czxid of a node.
+type Created = Box<dyn FnOnce() -> zookeeper::Result<(String, i64)>>;
+
+/// Sends a request that creates a node in the directory. With `above`, it is created only if the
+/// node at that path exists.
+fn send_inside(
+    attempt: &Attempt<'_>,
+    batch: &mut Batch<'_>,
+    create: &Create,
+    above: Option<&str>,
+    is_shared: bool,
+) -> Created {
+    let ((path, data), acl) = (attempt.node(create), attempt.requests().acl());
+    if let Some(above) = above {
+        let made = attempt.send(batch, create, &[Op::Check(above, None)], is_shared);
+        Box::new(move || made.wait().map(last_created))
+    } else if is_shared {
+        let created = batch.shared_create(&path, &data, acl, create.mode);
+        Box::new(move || created.wait())
+    } else {
+        let created = batch.create(&path, &data, acl, create.mode);
+        Box::new(move || created.wait().map(|(path, stat)| (path, stat.czxid)))
+    }
 }
 
 /// Replaces the node that the previous thread released. Returns `None` if the node could not be
@@ -206,19 +184,15 @@ fn replace(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
     replaceable: Replaceable,
-) -> Result<Option<Names>, Stop> {
+) -> Result<Option<Names>, Failure> {
     if replaceable.session() != attempt.place.session {
         sys::reached("what a thread has left is of another session");
         return Ok(None);
     }
     let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
-    let (create, data) = (new_create(attempt, recipe)?, attempt.identity.clone());
-    let replace = |batch: &mut Batch<'_>, create: &Create| {
-        let node = (&*directory.child(&create.name), data.as_bytes(), create.mode);
-        replace_with_directory(batch, acl, directory, &replaceable.path(), node)
-    };
-    let holds = &attempt.inner.holds;
-    match attempt.ask_create(create, replace) {
+    let old = replaceable.path();
+    let before = [&deletions(directory, &old)[..], &creations(acl, slice::from_ref(directory))];
+    match attempt.create(|| recipe.name(), &before.concat(), true) {
         Ok((create, Err(refused))) if !is_outcome_unknown(&refused) => {
             sys::reached("a transaction that replaces a node is refused");
             drop(take_made(attempt, create, Err(refused)));
@@ -229,20 +203,16 @@ fn replace(
                 Ok(_) => sys::reached("a node takes the place of another in one transaction"),
                 Err(_) => sys::reached("a transaction that replaces a node has no answer"),
             }
-            settle(holds, replaceable, replaced.as_ref().map(drop).map_err(Clone::clone));
-            take_made(attempt, create, replaced).map_or(Ok(()), Err)?;
+            replaceable.settle(&attempt.inner.own, replaced.is_ok());
+            take_made(attempt, create, replaced)?;
             Ok(Some(own_names(attempt)))
         }
-        Err(stop) => {
+        Err(failure) => {
             sys::reached("a call is ended while it replaces a node");
-            settle(holds, replaceable, Err(ErrorKind::ConnectionLoss.into()));
-            Err(stop)
+            replaceable.settle(&attempt.inner.own, false);
+            Err(failure)
         }
     }
-}
-
-fn new_create(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Result<Create, Stop> {
-    attempt.create(recipe.create_mode(), || recipe.name())
 }
 
 fn own_names(attempt: &Attempt<'_>) -> Names {
@@ -254,15 +224,13 @@ fn own_names(attempt: &Attempt<'_>) -> Names {
 fn take_made(
     attempt: &mut Attempt<'_>,
     create: Create,
-    made: zookeeper::Result<Vec<OpResult>>,
-) -> Option<Failure> {
-    let failure = attempt.created(create, made.map(last_created));
-    if failure.is_none()
-        && let Some(node) = attempt.nodes.last_mut()
-    {
+    made: zookeeper::Result<(String, i64)>,
+) -> Result<(), Failure> {
+    attempt.created(create, made)?;
+    if let Some(node) = attempt.nodes.last_mut() {
         sys::reached("a directory is made with its node");
         attempt.inner.requests.directories.note_made(&attempt.facts.directory, node.czxid);
         node.takes_directory = true;
     }
-    failure
+    Ok(())
 }

@@ -41,35 +41,28 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns how its nodes are created: whether the server appends a number to their names.
-    pub(super) fn create_mode(&self) -> CreateMode {
-        match self {
-            Recipe::Queue(_) | Recipe::Permits(_) => CreateMode::EphemeralSequential,
-            Recipe::Under(_) => CreateMode::Ephemeral,
-        }
-    }
-
-    /// Returns a new id, and the name of a node with this id.
-    pub(super) fn name(&self) -> (String, String) {
+    /// Returns a new id, the name of a node with this id, and how it is created: whether the server
+    /// appends a number to the name.
+    pub(super) fn name(&self) -> (String, String, CreateMode) {
         let (id, mode) = match self {
             Recipe::Queue(mode) => (names::new_id(), *mode),
             Recipe::Permits(permits) => (permits.new_id(), Kind::Permit),
             Recipe::Under(write) => {
                 let write = &write.list()[0];
-                return names::read_under(&write.name, write.token);
+                let (id, name) = names::read_under(&write.name, write.token);
+                return (id, name, CreateMode::Ephemeral);
             }
         };
         let name = names::new_name_prefix(&id, mode);
-        (id, name)
+        (id, name, CreateMode::EphemeralSequential)
     }
 
-    /// Returns the name of a node that must exist in the directory when the nodes are created, and
-    /// the error to return if it does not exist. Returns `None` if the nodes do not depend on
-    /// another node. In that case, the directory is created if it is missing. A read without its
-    /// write would let a reader hold the lock together with the next holder.
-    pub(super) fn under(&self) -> Option<(&'a str, Error)> {
+    /// Returns the write whose node must exist when the nodes are created: a read without its write
+    /// would let a reader hold the lock together with the next holder. Returns `None` if the nodes
+    /// do not depend on another node. In that case, the directory is created if it is missing.
+    pub(super) fn under(&self) -> Option<&'a Arc<Grant>> {
         match self {
-            Recipe::Under(write) => Some((&write.list()[0].name, deleted(write))),
+            Recipe::Under(write) => Some(write),
             Recipe::Queue(_) | Recipe::Permits(_) => None,
         }
     }
@@ -114,14 +107,6 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns the token of its nodes, if that is not their own czxid.
-    pub(super) fn token(&self) -> Option<u64> {
-        match self {
-            Recipe::Under(write) => Some(write.list()[0].token),
-            Recipe::Queue(_) | Recipe::Permits(_) => None,
-        }
-    }
-
     /// Returns whether the call watches the list instead of a node in it.
     pub(super) fn watches_list(&self) -> bool {
         matches!(self, Recipe::Permits(permits) if permits.turn.is_some())
@@ -136,6 +121,7 @@ impl<'a> Recipe<'a> {
     }
 }
 
-fn deleted(write: &Grant) -> Error {
+/// Returns the error of a read whose write is gone.
+pub(super) fn deleted(write: &Grant) -> Error {
     Error::Lost { path: write.path().to_owned(), reason: LossReason::NodeDeleted }
 }

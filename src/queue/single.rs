@@ -11,12 +11,12 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{CreateMode, ErrorKind, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Pass, Stop, run};
+use super::attempt::{Attempt, Pass, run};
 use crate::base::data;
 use crate::base::error::{Error, Result};
 use crate::base::names;
 use crate::base::sys::{self, never};
-use crate::session::{Failure, Grant, last_created, with_directories};
+use crate::session::{Failure, Grant, creations};
 
 /// Takes the single node.
 pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
@@ -26,7 +26,7 @@ pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
         let _ = tell.send(());
     });
     let call = SingleCall { attempt, watcher, news };
-    run(call, SingleCall::pass)
+    run(call, |call| &mut call.attempt, SingleCall::pass)
 }
 
 /// A call for a single node.
@@ -36,14 +36,8 @@ struct SingleCall<'a> {
     news: Receiver<()>,
 }
 
-impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
-    fn as_mut(&mut self) -> &mut Attempt<'a> {
-        &mut self.attempt
-    }
-}
-
 impl<'a> SingleCall<'a> {
-    fn pass(&mut self) -> Result<Pass, Stop> {
+    fn pass(&mut self) -> Result<Pass, Failure> {
         self.attempt.may_create |= self.attempt.find_session()?;
         // The create request also shows whether the node exists.
         let creates = mem::take(&mut self.attempt.may_create) && self.attempt.nodes.is_empty();
@@ -59,50 +53,50 @@ impl<'a> SingleCall<'a> {
         }
         self.attempt.until.note_ahead();
         if !self.attempt.until.waits {
-            return Ok(Pass::Busy);
+            return Ok(Pass::Done(None));
         }
         let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
         self.attempt.may_create = is_woken && self.attempt.unanswered.is_empty();
-        self.attempt.look_again()
+        Ok(Pass::Again)
     }
 
     /// Creates the node, and the directories above it if necessary. Returns false if the node
     /// already exists.
-    fn create(&mut self) -> Result<bool, Stop> {
+    fn create(&mut self) -> Result<bool, Failure> {
         let Attempt { inner, facts, until, .. } = self.attempt;
-        let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
+        let (acl, name) = (self.attempt.requests().acl(), self.name());
         let mut levels = Vec::new();
         loop {
-            let named = || (names::new_id(), self.name().to_owned());
-            let create = self.attempt.create(mode, named)?;
-            let data = data::encode_single(&create.id, &self.attempt.identity);
-            let node = (self.attempt.path(), &*data, mode);
+            let named = || (names::new_id(), name.to_owned(), CreateMode::Ephemeral);
+            let before = creations(acl, &levels);
             // A request that may be refused does not share a transaction with other requests.
-            let ops = with_directories(acl, &levels, node);
-            let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
-            let Some(failure) = self.attempt.created(create, made.map(last_created)) else {
-                self.forget_stuck();
-                return Ok(true);
-            };
-            match failure {
-                Failure::Refused(error)
+            let created = self.attempt.create(named, &before, false);
+            let (create, made) = created?;
+            match self.attempt.created(create, made) {
+                Ok(()) => {
+                    self.forget_stuck();
+                    return Ok(true);
+                }
+                Err(Failure::Refused(error))
                     if error.kind() == ErrorKind::NodeExists
                         && error.failed_op() == Some(levels.len()) =>
                 {
                     sys::reached("a single node is there already");
                     return Ok(false);
                 }
-                failure if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) => {
+                Err(failure)
+                    if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) =>
+                {
                     levels = inner.requests.missing_directories(&facts.directory, until)?;
                 }
-                failure => return Err(failure.into()),
+                Err(failure) => return Err(failure),
             }
         }
     }
 
     /// Reads the node, and watches it if the call may wait for it. Returns false if the node does
     /// not exist.
-    fn look(&mut self) -> Result<bool, Stop> {
+    fn look(&mut self) -> Result<bool, Failure> {
         // The read shows all changes that were reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
@@ -115,7 +109,7 @@ impl<'a> SingleCall<'a> {
                 self.attempt.keep_own(|_| false);
                 return Ok(false);
             }
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => return Err(failure),
         };
         if stat.ephemeral_owner == 0 {
             sys::reached("a persistent node is in the place of a single one");
@@ -125,14 +119,13 @@ impl<'a> SingleCall<'a> {
         self.attempt.keep_own(|node| node.czxid == stat.czxid);
         let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
-        let own = &self.attempt.inner.own;
         if let Some(index) = self.attempt.find_unanswered(|own| Some(own) == id) {
             sys::reached("a single node without an answer is ours");
             self.attempt.take_found(index, self.name(), stat.czxid);
             self.forget_stuck();
         } else if self.attempt.until.waits
             && is_of_session
-            && own.is_stuck(&self.attempt.place, self.name())
+            && self.attempt.stuck().iter().any(|stuck| stuck == self.name())
         {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::PermissionDenied { path: path.to_owned() }.into());
@@ -143,7 +136,8 @@ impl<'a> SingleCall<'a> {
     /// The node is ours. Therefore, an earlier node of ours at this path, which could not be
     /// deleted, no longer exists.
     fn forget_stuck(&self) {
-        self.attempt.inner.own.remove_stuck(&self.attempt.place, self.name());
+        let mut table = self.attempt.inner.own.table.lock();
+        table.no_longer_stays(&self.attempt.place, self.name());
     }
 
     fn name(&self) -> &'a str {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, bounded};
 use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Pass, Stop, run};
+use super::attempt::{Attempt, Pass, run};
 use super::making::create_missing;
 use super::rule::Recipe;
 use crate::base::error::{Error, Result};
 use crate::base::names::{self, Standing};
 use crate::base::stay::{Ahead, Next, Reaction, Stay, Woken};
 use crate::base::sys::{self, Mutex};
-use crate::session::{Grant, Replaceable};
+use crate::session::{Failure, Grant, Replaceable};
 
 /// Acquires the nodes of the recipe. The call replaces the node `replaceable`, which the previous
 /// thread has released.
@@ -24,7 +24,8 @@ pub(crate) fn acquire<'a>(
     replaceable: Option<Replaceable>,
 ) -> Result<Option<Arc<Grant>>> {
     let (ears, listed, czxids) = (None, None, HashMap::new());
-    run(Waiter { attempt, recipe, replaceable, ears, listed, czxids }, Waiter::pass)
+    let call = Waiter { attempt, recipe, replaceable, ears, listed, czxids };
+    run(call, |call| &mut call.attempt, Waiter::pass)
 }
 
 /// A call that queues.
@@ -47,12 +48,6 @@ struct Ears {
     watcher: Watcher,
     /// Has a capacity of one: the thread that is woken checks `stay`.
     wake: Receiver<()>,
-}
-
-impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
-    fn as_mut(&mut self) -> &mut Attempt<'a> {
-        &mut self.attempt
-    }
 }
 
 impl Ears {
@@ -78,10 +73,7 @@ impl Ears {
                 Reaction::Wait => {}
                 Reaction::List => {
                     let (its, waker, facts) = (Arc::clone(&its), waker.clone(), Arc::clone(&facts));
-                    requests.list(&facts.directory).on_done(move |listed| {
-                        let names = listed.ok();
-                        let names = names
-                            .map(|listed| requests.directories.listed(&facts.directory, listed));
+                    requests.list(&facts.directory.clone(), move |names| {
                         let is_last = |own: &String, nearest: &String, names: &Names| {
                             let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
                             let children = names::children(names);
@@ -103,11 +95,13 @@ impl Waiter<'_> {
         self.ears.get_or_insert_with(|| Ears::open(&self.attempt, &self.recipe))
     }
 
-    fn pass(&mut self) -> Result<Pass, Stop> {
+    fn pass(&mut self) -> Result<Pass, Failure> {
         if self.attempt.find_session()? {
             // Late events of the old session go to the old watcher.
             self.ears = None;
-            self.attempt.may_create = self.attempt.until.waits && self.stuck().is_empty();
+            // If own nodes cannot be deleted, it creates nodes only after a list: otherwise, each
+            // call would leave one more such node.
+            self.attempt.may_create = self.attempt.until.waits && self.attempt.stuck().is_empty();
         }
         let (listed, is_missing) = (self.listed.take(), self.is_missing());
         let list = if is_missing && self.attempt.may_create {
@@ -121,7 +115,7 @@ impl Waiter<'_> {
         } else {
             // `stuck` is read before the list is requested; therefore, nodes that are missing in
             // the list no longer exist.
-            let stuck = self.stuck();
+            let stuck = self.attempt.stuck();
             let list = self.look()?;
             self.forget_gone(stuck, &list);
             list
@@ -136,7 +130,7 @@ impl Waiter<'_> {
             }
             let is_rival = |name: &&str| names::kind_of(name).is_some();
             self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
-            return Ok(Pass::Busy);
+            return Ok(Pass::Done(None));
         }
         self.attempt.give_up_old();
         self.attempt.record_ahead(|| self.recipe.count_ahead(&list, &self.attempt.nodes));
@@ -156,12 +150,14 @@ impl Waiter<'_> {
         self.attempt.nodes.len() < self.recipe.count()
     }
 
-    fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
+    fn grant(&mut self, is_alone: bool) -> Result<Pass, Failure> {
         let Attempt { inner, facts, .. } = self.attempt;
         if let ([node], true) = (&mut self.attempt.nodes[..], is_alone) {
-            node.takes_directory = inner.requests.directories.is_ours(&facts.directory);
+            let directory = inner.requests.directories.get(&facts.directory);
+            node.takes_directory = directory.is_some_and(|directory| directory.is_ours());
         }
-        if let Some(token) = self.recipe.token() {
+        if let Some(write) = self.recipe.under() {
+            let token = write.list()[0].token;
             self.attempt.nodes.iter_mut().for_each(|node| node.token = token);
         }
         self.attempt.grant()
@@ -169,7 +165,7 @@ impl Waiter<'_> {
 
     // ---- looking
 
-    fn look(&mut self) -> Result<Names, Stop> {
+    fn look(&mut self) -> Result<Names, Failure> {
         // The list includes all changes that were reported until now.
         if let Some(ears) = &self.ears {
             let _ = ears.wake.try_recv();
@@ -187,7 +183,7 @@ impl Waiter<'_> {
     /// Compares our nodes with a list. If one of them is missing, another client has deleted it.
     /// The list may contain the nodes of unanswered create requests. If there are more nodes than
     /// necessary, the lowest are kept.
-    fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
+    fn sort_out(&mut self, list: Names) -> Result<Names, Failure> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
             let Some(index) = self.attempt.find_unanswered(|id| names::carries(name, id)) else {
@@ -207,7 +203,7 @@ impl Waiter<'_> {
 
     /// Returns the standing of our nodes according to the recipe. If the standing depends on when
     /// nodes were created, requests their `Stat`s from the server.
-    fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
+    fn standing(&mut self, list: &Names) -> Result<Standing, Failure> {
         let mut children = names::children(list);
         loop {
             let standing = self.recipe.standing(&children, &self.attempt.nodes)?;
@@ -233,24 +229,18 @@ impl Waiter<'_> {
 
     // ---- own nodes that cannot be deleted
 
-    /// Returns the names of own nodes in the directory that cannot be deleted. If there are any, a
-    /// call creates nodes only after a list: otherwise, each call would leave one more such node.
-    fn stuck(&self) -> Vec<String> {
-        self.attempt.inner.own.stuck(&self.attempt.place)
-    }
-
     /// Forgets own nodes that could not be deleted and no longer exist.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
-        let own = &self.attempt.inner.own;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
-        gone.for_each(|name| own.remove_stuck(&self.attempt.place, name));
+        let table = &self.attempt.inner.own.table;
+        gone.for_each(|name| table.lock().no_longer_stays(&self.attempt.place, name));
     }
 
     /// Returns `PermissionDenied` if the call could not be granted even after all nodes that can be
     /// deleted are gone.
     fn check_room(&self, list: &Names) -> Result<(), Error> {
-        let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
+        let stuck: Names = self.attempt.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
                 sys::reached("nodes that stay leave no room");
@@ -262,18 +252,18 @@ impl Waiter<'_> {
 
     // ---- waiting
 
-    fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Failure> {
         let Attempt { inner, facts, .. } = self.attempt;
         self.attempt.until.note_ahead();
         if !self.attempt.until.waits {
-            return Ok(Pass::Busy);
+            return Ok(Pass::Done(None));
         }
         if inner.holds.registry.holds_here(facts) {
             sys::reached("a call would wait for a hold of its own thread");
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
-            if inner.own.is_stuck(&self.attempt.place, &ahead.nearest) {
+            if self.attempt.stuck().contains(&ahead.nearest) {
                 let path = facts.directory.child(&ahead.nearest);
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::PermissionDenied { path }.into());
@@ -290,7 +280,7 @@ impl Waiter<'_> {
     /// Watches the nodes ahead and our own nodes, unless they are already watched. If the nearest
     /// node has been deleted meanwhile, its event arrives before the answer. If our own node has
     /// been deleted as well, its event arrives first.
-    fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
+    fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Failure> {
         let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
         let own = self.attempt.nodes[0].name.clone();
         let expects = self.attempt.unanswered.is_empty() && sys::shortcuts();
@@ -307,22 +297,26 @@ impl Waiter<'_> {
     /// If this client may not read a node, servers do not send its events, but set its watch
     /// without an error. Therefore, the nearest node is read as well, unless another node of its
     /// directory was already read.
-    fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
+    fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Failure> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         let directory = &facts.directory;
         let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
-        let read = new.contains(nearest) && !inner.requests.directories.is_readable(directory);
-        let read = read.then(|| directory.child(nearest));
+        let known = inner.requests.directories.get(directory).filter(|_| sys::shortcuts());
+        let is_readable = known.is_some_and(|directory| directory.is_readable);
+        let read = (new.contains(nearest) && !is_readable).then(|| directory.child(nearest));
         let (session, ears) = (Some(self.attempt.place.session), self.ears());
         let asked = inner.requests.ask(session, until, |batch| {
             let read = read.as_ref().map(|path| batch.get_data(path, None));
             (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
         });
         // The read was answered before the watches.
-        let set = asked.map_err(Stop::from).and_then(|(read, set)| {
+        let set = asked.and_then(|(read, set)| {
             set?;
             match read.map(Pending::wait) {
-                Some(Ok(_)) => inner.requests.directories.note_readable(directory, true),
+                Some(Ok(_)) => {
+                    let directories = &inner.requests.directories;
+                    directories.change(directory, |known| known.is_readable = true);
+                }
                 Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
                     sys::reached("a node ahead may not be read");
                     return Err(error.into());
@@ -335,7 +329,7 @@ impl Waiter<'_> {
     }
 
     /// Waits for the grant, or for a reason to list again.
-    fn await_change(&mut self) -> Result<Pass, Stop> {
+    fn await_change(&mut self) -> Result<Pass, Failure> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         loop {
             let wake = self.ears().wake.clone();
@@ -343,22 +337,22 @@ impl Waiter<'_> {
                 if !until.is_over() {
                     // The event may be missing because this client may not read the node ahead.
                     // Therefore, the next call that watches a node there reads it first.
-                    inner.requests.directories.note_readable(&facts.directory, false);
+                    let directories = &inner.requests.directories;
+                    directories.change(&facts.directory, |known| known.is_readable = false);
                 }
-                return self.attempt.look_again();
+                return Ok(Pass::Again);
             }
-            let Some(woken) = self.ears().stay.lock().woken() else {
-                continue;
-            };
+            let woken = self.ears().stay.lock().woken();
             match woken {
-                Woken::Granted => {
+                None => continue,
+                Some(Woken::Granted) => {
                     sys::reached("an expected event grants");
                     return self.grant(false);
                 }
-                Woken::Listed(names) => self.listed = Some(names),
-                Woken::Look => {}
+                Some(Woken::Listed(names)) => self.listed = Some(names),
+                Some(Woken::Look) => {}
             }
-            return self.attempt.look_again();
+            return Ok(Pass::Again);
         }
     }
 }

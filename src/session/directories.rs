@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat};
+use zookeeper::{Acl, CreateMode, Names, Op, Stat};
 
 use crate::base::names;
 use crate::base::path::LockPath;
@@ -30,12 +30,12 @@ const MOST: usize = 8192;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Directory {
     /// The transaction that created it.
-    czxid: i64,
+    pub(super) czxid: i64,
     /// Whether this client created it, and therefore may delete it.
     is_ours: bool,
     /// Whether it stays even if it is ours: it has contained nodes of other programs, or it has
     /// data.
-    stays: bool,
+    pub(super) stays: bool,
     /// Whether this client has read a node of another client in it. In that case, the client
     /// assumes that it may read the others as well, and does not read a node before it waits for
     /// that node.
@@ -46,7 +46,14 @@ pub(crate) struct Directory {
     /// server does not send events of that node, and a waiter only lists periodically
     /// (`Requests::next_look`). After such a list, the next call that watches a node in the
     /// directory reads it first.
-    is_readable: bool,
+    pub(crate) is_readable: bool,
+}
+
+impl Directory {
+    /// Returns whether this client created it and may delete it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.is_ours && !self.stays
+    }
 }
 
 /// The directories of locks that this client has stored.
@@ -54,42 +61,19 @@ pub(crate) struct Directory {
 pub(crate) struct Directories(Mutex<HashMap<LockPath, Directory>>);
 
 impl Directories {
-    /// Returns whether the directory exists.
-    pub(crate) fn has(&self, directory: &LockPath) -> bool {
-        self.0.lock().contains_key(directory)
+    /// Returns the directory if it exists.
+    pub(crate) fn get(&self, directory: &LockPath) -> Option<Directory> {
+        self.0.lock().get(directory).copied()
     }
 
-    /// Returns whether this client created the directory that exists, and may delete it.
-    pub(crate) fn is_ours(&self, directory: &LockPath) -> bool {
-        self.0.lock().get(directory).is_some_and(|known| known.is_ours && !known.stays)
-    }
-
-    /// Returns whether the directory was created again after this node, and therefore is not the
-    /// directory of the node.
-    pub(super) fn is_later(&self, directory: &LockPath, node: i64) -> bool {
-        self.0.lock().get(directory).is_some_and(|known| known.czxid > node)
-    }
-
-    /// Returns whether the nodes in it may be read.
-    pub(crate) fn is_readable(&self, directory: &LockPath) -> bool {
-        let is_readable = |known: &Directory| known.is_readable;
-        sys::shortcuts() && self.0.lock().get(directory).is_some_and(is_readable)
-    }
-
-    /// Notes whether the nodes in it may be read.
-    pub(crate) fn note_readable(&self, directory: &LockPath, is_readable: bool) {
-        let mut all = self.0.lock();
-        all.get_mut(directory).into_iter().for_each(|known| known.is_readable = is_readable);
+    /// Notes a change of the directory.
+    pub(crate) fn change(&self, directory: &LockPath, change: impl Fn(&mut Directory)) {
+        self.0.lock().get_mut(directory).into_iter().for_each(change);
     }
 
     /// Notes that this client has created the directory.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
         self.note(directory, Directory { czxid, is_ours: true, stays: false, is_readable: false });
-    }
-
-    /// Notes that the directory stays.
-    pub(super) fn note_stays(&self, directory: &LockPath) {
-        self.0.lock().get_mut(directory).into_iter().for_each(|known| known.stays = true);
     }
 
     /// Notes the result of a list: which directory exists, and which nodes it contains. Returns the
@@ -142,62 +126,25 @@ impl Directories {
     }
 }
 
-/// Returns the operations that create these directories, and a node in the last one.
-pub(crate) fn with_directories<'a>(
-    acl: &'a [Acl],
-    levels: &'a [LockPath],
-    (path, data, mode): (&'a str, &'a [u8], CreateMode),
-) -> Vec<Op<'a>> {
-    let level = |level: &'a LockPath| Op::Create(level.as_str(), b"", acl, CreateMode::Container);
-    let node = Op::Create(path, data, acl, mode);
-    levels.iter().map(level).chain([node]).collect()
+/// Returns the operations that create these directories.
+pub(crate) fn creations<'a>(acl: &'a [Acl], levels: &'a [LockPath]) -> Vec<Op<'a>> {
+    let create = |level: &'a LockPath| Op::Create(level.as_str(), b"", acl, CreateMode::Container);
+    levels.iter().map(create).collect()
 }
 
-/// Returns the path and the czxid of the node that the last operation of a transaction created. The
-/// path is empty if that operation did not create a node.
-pub(crate) fn last_created(results: Vec<OpResult>) -> (String, i64) {
-    match results.into_iter().next_back() {
-        Some(OpResult::Created { path, czxid }) => (path, czxid),
-        _ => (String::new(), 0),
-    }
-}
-
-/// Replaces one of our nodes and its directory with new ones, in one transaction. The servers
-/// refuse it if the directory has other nodes, or if its data were set.
-pub(crate) fn replace_with_directory(
-    batch: &mut Batch<'_>,
-    acl: &[Acl],
-    directory: &LockPath,
-    old: &str,
-    (new, data, mode): (&str, &[u8], CreateMode),
-) -> Pending<Vec<OpResult>> {
-    let directory = directory.as_str();
-    batch.shared_multi(&[
-        Op::Delete(old, None),
-        Op::Delete(directory, Some(NEW)),
-        Op::Create(directory, b"", acl, CreateMode::Container),
-        Op::Create(new, data, acl, mode),
-    ])
-}
-
-/// Deletes a node and its directory, in one transaction. The servers refuse it if the directory has
-/// other nodes, or if its data were set.
-pub(super) fn delete_with_directory(
-    batch: &mut Batch<'_>,
-    directory: &LockPath,
-    node: &str,
-) -> Pending<Vec<OpResult>> {
-    batch.shared_multi(&[Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))])
-}
-
-/// Returns whether [`delete_with_directory`] failed at the directory.
-pub(super) fn is_directory_refused(error: &zookeeper::Error) -> bool {
-    error.failed_op() == Some(1)
+/// Returns the operations that delete a node and its directory. The servers refuse a transaction
+/// with them if the directory has other nodes, or if its data were set.
+pub(crate) fn deletions<'a>(directory: &'a LockPath, node: &'a str) -> [Op<'a>; 2] {
+    [Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_ours(directories: &Directories, path: &LockPath) -> bool {
+        directories.get(path).is_some_and(|known| known.is_ours())
+    }
 
     fn path(number: usize) -> LockPath {
         LockPath::parse(&format!("/orders/{number}")).unwrap()
@@ -209,12 +156,12 @@ mod tests {
         let empty = |czxid| (Names::default(), Stat { czxid, ..Stat::default() });
         directories.note_made(&path, 7);
         directories.listed(&path, empty(5));
-        assert!(directories.is_ours(&path), "the list is of an earlier one");
+        assert!(is_ours(&directories, &path), "the list is of an earlier one");
         // A list arrives while a deletion is not answered yet.
         let known = directories.note_missing(&path);
         directories.listed(&path, empty(9));
         directories.put_back(&path, known);
-        assert!(directories.has(&path) && !directories.is_ours(&path));
+        assert!(directories.get(&path).is_some() && !is_ours(&directories, &path));
     }
 
     #[test]
@@ -226,9 +173,9 @@ mod tests {
         let known = directories.note_missing(&path);
         directories.listed(&path, seen("foreign"));
         directories.put_back(&path, known);
-        assert!(!directories.is_ours(&path), "it is put back behind a list");
+        assert!(!is_ours(&directories, &path), "it is put back behind a list");
         directories.note_made(&path, 7);
-        assert!(!directories.is_ours(&path), "the answer to its create comes behind a list");
+        assert!(!is_ours(&directories, &path), "the answer to its create comes behind a list");
     }
 
     #[test]
@@ -237,6 +184,6 @@ mod tests {
         for number in 0..=MOST {
             directories.note_made(&path(number), 1);
         }
-        assert!(directories.is_ours(&path(MOST)) && !directories.has(&path(0)));
+        assert!(is_ours(&directories, &path(MOST)) && directories.get(&path(0)).is_none());
     }
 }

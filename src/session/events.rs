@@ -12,9 +12,6 @@ use crate::base::sys::{self, Mutex};
 /// The maximum number of unread events of a subscriber.
 const UNREAD: usize = 256;
 
-/// With fewer subscribers than this, the client does not check whether some of them were dropped.
-const FEW: usize = 64;
-
 /// Whether a client has a connection.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,21 +116,16 @@ pub struct Stats {
 
 /// The subscribers, and the last event that was sent to them. A single mutex for both keeps events
 /// in the order of the changes.
-#[derive(Debug, Default)]
-pub(super) struct Subscribers(Mutex<Told>);
+#[derive(Debug)]
+pub(crate) struct Subscribers(Mutex<Told>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     is_closed: bool,
-    /// When the connection broke. `None` while there is a connection, and after `Lost` was sent.
-    suspended: Option<Instant>,
-    /// When the current connection was established.
-    connected: Option<Instant>,
-    /// `Lost` was the last event that was sent.
-    is_lost: bool,
+    /// The last event that was sent, and when.
+    last: ConnectionEvent,
+    since: Instant,
     subscribed: Vec<Subscribed>,
-    /// With this many subscribers, those that were dropped are removed.
-    sweep_at: usize,
 }
 
 /// One subscriber. The receiver is included because a sender cannot check whether its channel still
@@ -145,47 +137,45 @@ struct Subscribed {
 }
 
 impl Subscribers {
-    pub(super) fn subscribe(&self) -> Subscription {
+    pub(super) fn new() -> Subscribers {
+        let (last, since) = (ConnectionEvent::Suspended, sys::now());
+        Subscribers(Mutex::new(Told { is_closed: false, last, since, subscribed: Vec::new() }))
+    }
+
+    pub(crate) fn subscribe(&self) -> Subscription {
         // A bounded channel would allocate memory for all `UNREAD` events at the beginning.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
         let mut told = self.0.lock();
+        // Even without events, subscribers that were dropped do not use memory.
+        told.subscribed.retain(Subscribed::is_live);
         if !told.is_closed {
-            told.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
+            told.subscribed.push(Subscribed { receiver: Arc::downgrade(&receiver), sender });
         }
         Subscription(receiver)
     }
 
-    pub(super) fn suspended(&self) {
-        let mut told = self.0.lock();
-        (told.suspended, told.connected) = (Some(sys::now()), None);
-        told.tell(ConnectionEvent::Suspended);
-    }
-
-    pub(super) fn connected(&self) {
-        let mut told = self.0.lock();
-        (told.suspended, told.is_lost) = (None, false);
-        told.connected = Some(sys::now());
-        told.tell(ConnectionEvent::Connected);
+    pub(super) fn tell(&self, event: ConnectionEvent) {
+        self.0.lock().tell(event);
     }
 
     /// Sends `Lost` once, if the connection has been suspended for `after`.
     pub(super) fn lost(&self, after: Duration) {
         let mut told = self.0.lock();
-        if told.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
-            told.is_lost = true;
+        if told.last == ConnectionEvent::Suspended && sys::now() - told.since >= after {
             told.tell(ConnectionEvent::Lost);
         }
     }
 
     /// Returns whether the connection has lasted for this long.
-    pub(super) fn has_lasted(&self, time: Duration) -> bool {
-        self.0.lock().connected.is_some_and(|since| sys::now() - since > time)
+    pub(crate) fn has_lasted(&self, time: Duration) -> bool {
+        let told = self.0.lock();
+        told.last == ConnectionEvent::Connected && sys::now() - told.since > time
     }
 
     /// Returns whether `Lost` was the last event that was sent to subscribers.
     pub(super) fn is_lost(&self) -> bool {
-        self.0.lock().is_lost
+        self.0.lock().last == ConnectionEvent::Lost
     }
 
     /// Ends all channels, because the client is closed.
@@ -197,19 +187,10 @@ impl Subscribers {
 }
 
 impl Told {
-    /// Adds a subscriber. Keeps at most twice as many subscribers as there are receivers (but up to
-    /// [`FEW`] in any case), even without events.
-    fn add(&mut self, subscribed: Subscribed) {
-        if self.subscribed.len() >= self.sweep_at {
-            self.subscribed.retain(Subscribed::is_live);
-            self.sweep_at = FEW.max(2 * self.subscribed.len());
-        }
-        self.subscribed.push(subscribed);
-    }
-
     fn tell(&mut self, event: ConnectionEvent) {
         self.subscribed.retain(Subscribed::is_live);
         self.subscribed.iter().for_each(|subscribed| subscribed.tell(event));
+        (self.last, self.since) = (event, sys::now());
     }
 }
 
@@ -233,7 +214,7 @@ mod tests {
 
     #[test]
     fn dropped_subscribers_use_no_memory() {
-        let subscribers = Subscribers::default();
+        let subscribers = Subscribers::new();
         let stays: Vec<_> = (0..10).map(|_| subscribers.subscribe()).collect();
         let mut most = 0;
         for _ in 0..100_000 {
@@ -242,7 +223,7 @@ mod tests {
         }
         println!("at most {most} senders for 11 receivers");
         assert!(most <= 64, "{most} senders");
-        subscribers.suspended();
+        subscribers.tell(ConnectionEvent::Suspended);
         for events in stays {
             assert_eq!(events.try_recv(), Ok(ConnectionEvent::Suspended));
         }

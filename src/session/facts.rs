@@ -26,11 +26,11 @@ impl Facts {
     /// Returns whether two lock objects can use the same nodes: the nodes contain the same
     /// identity, and end in the same way.
     pub(crate) fn can_share_nodes(&self, other: &Facts) -> bool {
-        let own = |facts: &Facts| {
-            let options = &facts.options;
-            (options.background_release, options.hold_at_least, options.margin)
-        };
-        self.options.identity == other.options.identity && own(self) == own(other)
+        let (own, other) = (&self.options, &other.options);
+        own.identity == other.identity
+            && own.background_release == other.background_release
+            && own.hold_at_least == other.hold_at_least
+            && own.margin == other.margin
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {
@@ -39,7 +39,7 @@ impl Facts {
 }
 
 /// A node of this client.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Node {
     /// Its number in the table.
     pub(crate) key: Key,

@@ -29,31 +29,24 @@ pub(crate) enum What {
     Delete(Option<i32>),
 }
 
-/// A hold that guards writes with one of its nodes.
-pub(crate) struct Guarding {
-    pub(crate) grant: Arc<Grant>,
-    /// The index of the node.
-    pub(crate) index: usize,
-}
+/// Holds that guard writes, each with the node that has this index.
+type Guards = [(Arc<Grant>, usize)];
 
 /// Carries out these writes in one transaction, in the session of the nodes. The transaction checks
 /// that the nodes of these holds exist. While its outcome is unknown, the nodes are not handed over
 /// to another thread, because the writes could then be carried out during the hold of that thread.
-pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result<()> {
-    holds.iter().try_for_each(|hold| may_guard(of, &hold.grant))?;
-    let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
+pub(crate) fn commit(of: &Holds, holds: &Guards, writes: &[Write]) -> Result<()> {
+    holds.iter().try_for_each(|(grant, _)| may_guard(of, grant))?;
+    let guards: Vec<_> = holds.iter().map(|(grant, index)| grant.znode(*index)).collect();
     writes.iter().try_for_each(|write| write.check(&guards))?;
-    let end = |hold: &Guarding| hold.grant.nodes().end_write();
-    for (index, hold) in holds.iter().enumerate() {
-        hold.grant
-            .nodes()
-            .start_write(&hold.grant)
-            .inspect_err(|_| holds[..index].iter().for_each(end))?;
+    let end = |(grant, _): &(Arc<Grant>, usize)| grant.nodes().end_write();
+    for (at, (grant, _)) in holds.iter().enumerate() {
+        grant.nodes().start_write(grant).inspect_err(|_| holds[..at].iter().for_each(end))?;
     }
     let acl = of.requests.acl();
     let checks = guards.iter().map(|path| Op::Check(path, None));
     let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
-    let (first, until) = (&holds[0].grant, Until::within(of.requests.patience()));
+    let (first, until) = (&holds[0].0, Until::within(of.requests.patience()));
     let session = first.nodes().term.session_id();
     match of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops)) {
         Err(failure) if failure.is_outcome_unknown() => {
@@ -82,8 +75,8 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
 }
 
 /// Returns the error for a transaction that was not carried out.
-fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -> Error {
-    let first = &holds[0].grant;
+fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Error {
+    let first = &holds[0].0;
     let lock = first.path();
     let error = match failure {
         Failure::SessionOver if !of.requests.is_closed() => {
@@ -102,7 +95,7 @@ fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -
         return of.requests.error(lock, Failure::Refused(error));
     };
     let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index)) else {
-        let grant = &holds[failed].grant;
+        let grant = &holds[failed].0;
         if kind != ErrorKind::NoNode {
             return of.requests.error(grant.path(), Failure::Refused(error));
         }

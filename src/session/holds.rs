@@ -21,7 +21,7 @@ use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 use super::facts::{Facts, Node};
 use super::later::{Timer, on_done};
 use super::levels::Levels;
-use super::nodes::{End, Grant, Nodes, Term, after};
+use super::nodes::{Grant, Nodes, Term, after};
 use super::own::OwnNodes;
 use super::registry::Registry;
 use super::requests::{Failure, Requests};
@@ -90,11 +90,9 @@ impl Holds {
         // This is done before the caller can rely on the margin.
         self.requests.registrar.iter().for_each(|registrar| registrar.allow(margin));
         let term = Term::new(&self.requests, lease, margin);
-        let grant = self.registry.add(
-            || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, facts, identity, mem::take(own), term),
-        )?;
+        let grant = Nodes::grant(facts, identity, mem::take(own), term);
         let nodes = grant.nodes();
+        self.registry.add(nodes, || self.requests.zk.keep_lease())?;
         // From here on, the end of the lease ends the hold. The lease may have ended earlier.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
@@ -112,7 +110,7 @@ impl Holds {
 
     /// Schedules [`attend`](Holds::attend) at this instant or earlier.
     pub(super) fn attend_at(self: &Arc<Self>, when: Instant) {
-        self.timer.set(when, &self.requests.zk, self, Holds::attend);
+        self.timer.set(when, &self.requests, self, Holds::attend);
     }
 
     /// Sets the alarms that end this hold when its maximum time is over, or when its margin begins.
@@ -140,20 +138,22 @@ impl Holds {
         for nodes in self.registry.all() {
             match nodes.ends_at() {
                 Some(end) if end > now => self.attend_at(end),
-                Some(_) if nodes.term.left().is_zero() => {
-                    sys::reached("a margin ends a hold");
-                    self.lose(&nodes, LossReason::LeaseExpired);
-                }
                 Some(_) => {
-                    if let Some(grants) = nodes.end_overdue() {
-                        sys::reached("a hold lasts for longer than it may");
-                        self.after_loss(&nodes, &grants, LossReason::HeldTooLong);
+                    if let Some(reason) = nodes.overdue() {
+                        let is_by_lease = reason == LossReason::LeaseExpired;
+                        sys::reached_if(is_by_lease, "a margin ends a hold");
+                        sys::reached_if(!is_by_lease, "a hold lasts for longer than it may");
+                        self.lose(&nodes, reason);
                     }
                 }
                 None => {}
             }
             match nodes.look_due(timeout) {
-                Some(due) if due <= now => self.look_at(&nodes),
+                Some(due) if due <= now => {
+                    let is_again = nodes.is_watched();
+                    sys::reached_if(is_again, "what is held is looked at though nothing was told");
+                    self.look_at(&nodes);
+                }
                 due => next = next.into_iter().chain(due).min(),
             }
             match nodes.reserved_until() {
@@ -185,16 +185,30 @@ impl Holds {
     pub(super) fn close(&self) {
         let reason = LossReason::ClientClosed;
         for nodes in self.registry.close() {
-            let grants = nodes.end(End::Lost(reason)).unwrap_or_default();
+            let grants = nodes.lose(reason).unwrap_or_default();
             sys::reached_if(!grants.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &grants, reason);
         }
     }
 
     /// Ends the nodes and their holds as lost.
-    fn lose(&self, nodes: &Nodes, reason: LossReason) {
-        if let Some(grants) = nodes.end(End::Lost(reason)) {
-            self.after_loss(nodes, &grants, reason);
+    ///
+    /// The nodes are deleted, because their session, and the nodes with it, may continue to exist.
+    /// If the clocks have ended a hold with a margin, its nodes stay for the time of the margin.
+    pub(super) fn lose(&self, nodes: &Nodes, reason: LossReason) {
+        let Some(grants) = nodes.lose(reason) else {
+            return;
+        };
+        self.registry.remove(nodes);
+        self.levels.lost(nodes, &grants);
+        self.tell_losses(nodes, &grants, reason);
+        let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
+        let margin = nodes.facts.options.margin;
+        if by_clock && !margin.is_zero() && !grants.is_empty() {
+            sys::reached("the nodes of a lost hold stay for its margin");
+            self.own.delete_all_after(margin, nodes);
+        } else {
+            self.own.delete_all(nodes);
         }
     }
 
@@ -209,28 +223,11 @@ impl Holds {
         self.lose(nodes, reason);
     }
 
-    /// Deletes the nodes of lost holds, because their session, and the nodes with it, may continue
-    /// to exist. If the clocks have ended a hold with a margin, its nodes stay for the time of the
-    /// margin.
-    pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
-        self.registry.remove(nodes);
-        self.levels.lost(nodes, grants);
-        self.tell_losses(nodes, grants, reason);
-        let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
-        match grants.first() {
-            Some(grant) if by_clock && !nodes.facts.options.margin.is_zero() => {
-                sys::reached("the nodes of a lost hold stay for its margin");
-                self.own.delete_all_after(nodes.facts.options.margin, grant.nodes());
-            }
-            _ => self.own.delete_all(nodes),
-        }
-    }
-
     /// Reports to the observer on another thread, because this one may deliver answers and must not
     /// wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
-        for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {
+        for tell in grants.iter().filter_map(|grant| grant.take_report()) {
             self.requests.zk.call_aside(tell);
         }
     }
@@ -260,36 +257,33 @@ impl Holds {
 
     // ---- watches of held nodes: their data tell of revocation requests and deletions
 
-    /// Checks nodes that are held, regardless of the events that were received.
-    pub(super) fn look_at(self: &Arc<Self>, nodes: &Arc<Nodes>) {
-        match self.read_all(nodes) {
-            true => sys::reached("what is held is looked at though nothing was told"),
-            false => self.watch(nodes),
+    /// Watches the nodes from now on and reads them, unless they are already watched.
+    pub(crate) fn watch(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+        if !nodes.is_watched() {
+            self.look_at(nodes);
         }
     }
 
-    /// Watches the nodes from now on and reads them, unless they are already watched.
-    pub(crate) fn watch(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+    fn watcher_of(self: &Arc<Self>, nodes: &Arc<Nodes>) -> Watcher {
         let (watched, me) = (Arc::downgrade(nodes), Arc::downgrade(self));
-        let watcher = Watcher::new(move |event: &WatchedEvent| {
+        Watcher::new(move |event: &WatchedEvent| {
             let (Some(holds), Some(nodes)) = (me.upgrade(), watched.upgrade()) else {
                 return;
             };
             match event.event_type {
                 EventType::NodeDeleted => holds.node_gone(&nodes),
                 EventType::WatchEnded => {}
-                _ => drop(holds.read_all(&nodes)),
+                _ => holds.look_at(&nodes),
             }
-        });
-        if nodes.watch(&watcher) {
-            self.read_all(nodes);
-        }
+        })
     }
 
-    /// Reads the nodes' data, and sets the watches. Returns false if the nodes have no watcher.
-    fn read_all(self: &Arc<Self>, nodes: &Arc<Nodes>) -> bool {
-        let Some(watcher) = nodes.start_look(self.requests.next_look()) else {
-            return false;
+    /// Reads the data of nodes that are held, and sets the watches, regardless of the events that
+    /// were received.
+    fn look_at(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+        let again = self.requests.next_look();
+        let Some(watcher) = nodes.start_look(again, || self.watcher_of(nodes)) else {
+            return;
         };
         let zk = self.requests.zk.in_session(nodes.term.session_id());
         let reads = zk.submit(|batch| {
@@ -300,7 +294,6 @@ impl Holds {
             let nodes = Arc::clone(nodes);
             on_done(read, self, move |holds, read| holds.on_read(&nodes, index, read));
         }
-        true
     }
 
     fn on_read(

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use zookeeper::{Pending, ZooKeeper};
+use zookeeper::Pending;
 
+use super::requests::Requests;
 use crate::base::sys::Mutex;
 
 /// Calls `then` with this object and the answer to a request, if the object still exists.
@@ -16,17 +17,6 @@ pub(super) fn on_done<T: Send + Sync + 'static, A: Send + 'static>(
 ) {
     let of = Arc::downgrade(of);
     answer.on_done(move |answer| drop(of.upgrade().inspect(|of| then(of, answer))));
-}
-
-/// Calls `then` with this object at an instant, if the object still exists.
-pub(super) fn call_at<T: Send + Sync + 'static>(
-    zk: &ZooKeeper,
-    when: Instant,
-    of: &Arc<T>,
-    then: impl FnOnce(&Arc<T>) + Send + 'static,
-) {
-    let of = Arc::downgrade(of);
-    zk.call_at(when, move || drop(of.upgrade().inspect(then)));
 }
 
 /// The earliest instant at which something is due. An alarm cannot be cancelled. Therefore, if an
@@ -40,7 +30,7 @@ impl Timer {
     pub(super) fn set<T: Send + Sync + 'static>(
         &self,
         when: Instant,
-        zk: &ZooKeeper,
+        requests: &Requests,
         of: &Arc<T>,
         attend: fn(&Arc<T>, Instant),
     ) {
@@ -50,7 +40,7 @@ impl Timer {
         }
         *due = Some(when);
         drop(due);
-        call_at(zk, when, of, move |of| attend(of, when));
+        requests.call_at(when, of, move |of| attend(of, when));
     }
 
     /// Returns whether the alarm for `when` is current, and removes it.

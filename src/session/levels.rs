@@ -11,7 +11,7 @@ use crossbeam_channel::Sender;
 use super::facts::Facts;
 use super::local::Local;
 use super::nodes::{Grant, Nodes};
-use crate::base::error::Result;
+use super::own::OwnNodes;
 use crate::base::kind::LockKind;
 use crate::base::path::LockPath;
 use crate::base::sys::Mutex;
@@ -27,17 +27,26 @@ pub(crate) enum Handed {
 /// A released node that the next thread for the same lock replaces together with its directory. The
 /// next thread deletes both in the transaction that creates its own node. Otherwise, the thread
 /// that released the node deletes it.
-#[derive(Debug)]
 pub(crate) struct Replaceable {
     pub(super) nodes: Arc<Nodes>,
-    /// The result of the release, or `None` if it is unknown whether the node was deleted.
-    pub(super) result: Sender<Option<Result<()>>>,
+    /// Whether the transaction has replaced the node. If not, it may still do so.
+    pub(super) replaced: Sender<bool>,
 }
 
 impl Replaceable {
     /// Returns the session of the node. Only a call in the same session can delete the node.
     pub(crate) fn session(&self) -> i64 {
         self.nodes.term.session_id()
+    }
+
+    /// Reports to the thread that released the node whether the transaction has replaced it. If
+    /// not, the outcome is unknown.
+    pub(crate) fn settle(self, own: &OwnNodes, is_replaced: bool) {
+        if is_replaced {
+            own.gone([self.nodes.list[0].key]);
+        }
+        // The other thread may already have stopped waiting.
+        let _ = self.replaced.send(is_replaced);
     }
 
     pub(crate) fn path(&self) -> String {
@@ -52,19 +61,12 @@ pub(crate) struct Level {
     levels: Weak<Levels>,
 }
 
-/// The properties that locks have in common if they share a level.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    lock: LockPath,
-    directory: LockPath,
-    kind: LockKind,
-}
+/// The properties that locks have in common if they share a level: the path, the directory and the
+/// kind.
+type Key = (LockPath, LockPath, LockKind);
 
-impl Key {
-    fn of(facts: &Facts) -> Key {
-        let (lock, directory) = (facts.lock.clone(), facts.directory.clone());
-        Key { lock, directory, kind: facts.kind }
-    }
+fn key(facts: &Facts) -> Key {
+    (facts.lock.clone(), facts.directory.clone(), facts.kind)
 }
 
 /// The levels of one client.
@@ -86,7 +88,7 @@ impl Levels {
         facts: &Facts,
         discard: impl Fn(Handed) + Send + Sync + 'static,
     ) -> (Arc<Level>, u64) {
-        let key = Key::of(facts);
+        let key = key(facts);
         let mut table = self.0.lock();
         table.objects += 1;
         let number = table.objects;
@@ -94,7 +96,7 @@ impl Levels {
             return (level, number);
         }
         let levels = Arc::downgrade(self);
-        let local = Local::new(key.kind.is_of_a_thread(), Box::new(discard));
+        let local = Local::new(facts.kind.is_of_a_thread(), Box::new(discard));
         let level = Arc::new(Level { local, key: key.clone(), levels });
         table.levels.insert(key, Arc::downgrade(&level));
         (level, number)
@@ -102,17 +104,8 @@ impl Levels {
 
     /// Lets other objects enter, because these holds of the nodes were lost.
     pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
-        let key = Key::of(&nodes.facts);
-        let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
+        let level = self.0.lock().levels.get(&key(&nodes.facts)).and_then(Weak::upgrade);
         level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
-    }
-
-    /// Removes a level that has ended, unless its path already has another one.
-    fn remove(&self, ended: &Level) {
-        let mut table = self.0.lock();
-        if table.levels.get(&ended.key).is_some_and(|level| ptr::eq(level.as_ptr(), ended)) {
-            table.levels.remove(&ended.key);
-        }
     }
 
     /// Returns how many levels there are.
@@ -131,7 +124,13 @@ impl Level {
 
 impl Drop for Level {
     fn drop(&mut self) {
-        self.levels.upgrade().inspect(|levels| levels.remove(self));
+        if let Some(levels) = self.levels.upgrade() {
+            let mut table = levels.0.lock();
+            // Its path may already have another level.
+            if table.levels.get(&self.key).is_some_and(|level| ptr::eq(level.as_ptr(), self)) {
+                table.levels.remove(&self.key);
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! would become owners. A [`ThreadId`] is never reused.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use crossbeam_channel::{Sender, bounded};
 
@@ -45,8 +46,8 @@ struct State<H, L> {
     /// The value that the last thread handed over. `times` counts how often that happened in a row.
     handed: Option<L>,
     times: u32,
+    /// The threads that wait, each at most once.
     waiting: VecDeque<Waiter>,
-    next: u64,
 }
 
 /// A lock object, identified by its permanent number, and the thread that uses it.
@@ -64,7 +65,6 @@ struct Held<H> {
 }
 
 struct Waiter {
-    number: u64,
     by: Owner,
     turn: Sender<()>,
 }
@@ -91,16 +91,16 @@ pub(crate) enum Exit<'a, H, L> {
 pub(crate) struct Turn<'a, H, L> {
     local: &'a Local<H, L>,
     by: Owner,
-    is_kept: bool,
 }
 
 impl<H, L> Turn<'_, H, L> {
     /// Ends the turn successfully: the thread has acquired the lock in the ZooKeeper queue as well,
     /// and keeps both.
-    pub(crate) fn keep(mut self, hold: H) {
+    pub(crate) fn keep(self, hold: H) {
         let held = Held { by: self.by, hold, depth: 1 };
         self.local.state.lock().holds.push(held);
-        self.is_kept = true;
+        // The turn does not pass to the next thread.
+        mem::forget(self);
     }
 
     /// Takes the value that the previous thread handed over.
@@ -132,9 +132,7 @@ impl<H, L> Turn<'_, H, L> {
 
 impl<H, L> Drop for Turn<'_, H, L> {
     fn drop(&mut self) {
-        if !self.is_kept {
-            self.local.pass_on(self.local.state.lock());
-        }
+        self.local.pass_on(self.local.state.lock());
     }
 }
 
@@ -149,7 +147,6 @@ impl<H: Clone, L> Local<H, L> {
                 handed: None,
                 times: 0,
                 waiting: VecDeque::new(),
-                next: 0,
             }),
         }
     }
@@ -167,18 +164,14 @@ impl<H: Clone, L> Local<H, L> {
         closed: &Ended,
     ) -> Result<Turn<'_, H, L>, Stopped> {
         let by = Owner::here(object);
-        let (number, turn) = {
-            let mut state = self.state.lock();
-            if let Some(turn) = self.take(by, &mut state) {
-                return Ok(turn);
-            }
-            let (sender, turn) = bounded(1);
-            state.next += 1;
-            let number = state.next;
-            state.waiting.push_back(Waiter { number, by, turn: sender });
-            (number, turn)
-        };
-        let waited = until.wait_for(&turn, closed).inspect_err(|_| self.stop_waiting(number));
+        let mut state = self.state.lock();
+        if let Some(turn) = self.take(by, &mut state) {
+            return Ok(turn);
+        }
+        let (sender, turn) = bounded(1);
+        state.waiting.push_back(Waiter { by, turn: sender });
+        drop(state);
+        let waited = until.wait_for(&turn, closed).inspect_err(|_| self.stop_waiting(by));
         waited.map(|()| self.turn(by))
     }
 
@@ -191,14 +184,14 @@ impl<H: Clone, L> Local<H, L> {
     }
 
     fn turn(&self, by: Owner) -> Turn<'_, H, L> {
-        Turn { local: self, by, is_kept: false }
+        Turn { local: self, by }
     }
 
     /// Stops waiting. The next owner is set before its thread is woken. Therefore, if a thread is
     /// no longer in the queue, it has become the owner, and passes the turn on.
-    fn stop_waiting(&self, number: u64) {
+    fn stop_waiting(&self, by: Owner) {
         let mut state = self.state.lock();
-        let position = state.waiting.iter().position(|w| w.number == number);
+        let position = state.waiting.iter().position(|waiter| waiter.by == by);
         match position {
             Some(position) => drop(state.waiting.remove(position)),
             None => {

@@ -17,7 +17,6 @@ use super::requests::Requests;
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::sys::thread;
 use crate::base::sys::{self, Mutex};
-pub(super) use grant::End;
 pub(crate) use grant::Grant;
 pub use grant::HoldState;
 
@@ -26,9 +25,7 @@ const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Nodes that were granted together and end together: a single one, or several permits of a
 /// semaphore.
-#[derive(Debug)]
 pub(crate) struct Nodes {
-    pub(super) number: u64,
     pub(super) facts: Arc<Facts>,
     /// The identity in their data.
     pub(super) identity: Arc<str>,
@@ -54,24 +51,25 @@ pub(super) struct Term {
     is_over: AtomicBool,
 }
 
-#[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Further holds of the same nodes: a read may share the node of its thread's write.
-    sharing: Vec<Arc<Grant>>,
+    /// The holds of the nodes. A read may share the node of its thread's write.
+    grants: Vec<Arc<Grant>>,
     /// A read was acquired under the write, at its queue position, and may outlive it.
     read_under: bool,
     /// The number of guarded writes whose outcome is unknown.
     writes: usize,
     /// The transactions of the last revocation requests, by the index of the node.
     requested: HashMap<usize, i64>,
-    watch: NodeWatch,
+    /// The watcher of the nodes' own data.
+    watcher: Option<Watcher>,
+    /// When the nodes are checked again even without an event.
+    look_again: Option<Instant>,
 }
 
-#[derive(Debug)]
 enum Phase {
-    /// Held by this grant, and by those that share the nodes.
-    Held(Arc<Grant>),
+    /// Held by the grants.
+    Held,
     /// They are not held. A thread handed them over to the next one.
     HandedOver,
     /// They are not held, and cannot be acquired before this instant.
@@ -80,19 +78,10 @@ enum Phase {
     Over,
 }
 
-/// The watch of the nodes' own data.
-#[derive(Debug, Default)]
-struct NodeWatch {
-    watcher: Option<Watcher>,
-    /// When the nodes are checked again even without an event.
-    look_again: Option<Instant>,
-}
-
 /// The consequence of a release by the owner of a hold.
 pub(super) enum AfterRelease {
-    /// The hold was already lost. If that was not detected before, this contains all holds that end
-    /// because of it.
-    Lost(LossReason, Option<Vec<Arc<Grant>>>),
+    /// The hold was already lost, which may not have been detected before.
+    Lost(LossReason),
     /// Others hold the nodes, or this hold was already released. There is nothing to do.
     Shared,
     /// This was the last hold. The nodes have to be deleted.
@@ -153,16 +142,15 @@ impl Term {
 }
 
 impl Nodes {
-    pub(super) fn new(
-        number: u64,
+    /// Returns a hold of the calling thread.
+    pub(super) fn grant(
         facts: &Arc<Facts>,
         identity: &Arc<str>,
         list: Vec<Node>,
         term: Term,
-    ) -> (Arc<Nodes>, Arc<Grant>) {
+    ) -> Arc<Grant> {
         let at_most = facts.options.hold_at_most;
         let nodes = Arc::new(Nodes {
-            number,
             facts: Arc::clone(facts),
             identity: Arc::clone(identity),
             list,
@@ -171,43 +159,36 @@ impl Nodes {
             state: Mutex::new(State {
                 // This lasts until the grant is added, below.
                 phase: Phase::HandedOver,
-                sharing: Vec::new(),
+                grants: Vec::new(),
                 read_under: false,
                 writes: 0,
                 requested: HashMap::new(),
-                watch: NodeWatch::default(),
+                watcher: None,
+                look_again: None,
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), at_most);
-        (nodes, grant)
+        nodes.add_grant(&mut nodes.state.lock(), at_most)
     }
 
     /// Adds a hold of the calling thread.
     fn add_grant(self: &Arc<Self>, state: &mut State, at_most: Option<Duration>) -> Arc<Grant> {
         let grant = Grant::new(self, at_most);
-        let added = Arc::clone(&grant);
-        match &mut state.phase {
-            Phase::Held(_) => state.sharing.push(added),
-            phase => *phase = Phase::Held(added),
-        }
+        state.phase = Phase::Held;
+        state.grants.push(Arc::clone(&grant));
         grant
     }
 
-    /// Ends the nodes and all their grants. Returns the grants that held them, or `None` if the
-    /// nodes were already over.
-    pub(super) fn end(&self, end: End) -> Option<Vec<Arc<Grant>>> {
+    /// Ends the nodes and all their grants as lost. Returns the grants that held them, or `None` if
+    /// the nodes were already over.
+    pub(super) fn lose(&self, reason: LossReason) -> Option<Vec<Arc<Grant>>> {
         let mut state = self.state.lock();
-        let phase = mem::replace(&mut state.phase, Phase::Over);
-        let was_over = matches!(phase, Phase::Over);
-        let mut grants = mem::take(&mut state.sharing);
-        if let Phase::Held(grant) = phase {
-            grants.push(grant);
-        }
-        let watcher = state.watch.watcher.take();
+        let was_over = state.is_over();
+        let grants = mem::take(&mut state.grants);
+        let watcher = state.end();
         // All of them end while the mutex is locked, so that a concurrent unlock reports the same
         // reason.
-        grants.iter().for_each(|grant| grant.set_end(end));
+        grants.iter().for_each(|grant| grant.set_end(HoldState::Lost(reason)));
         drop(state);
         drop(watcher);
         grants.iter().for_each(|grant| grant.raise());
@@ -218,7 +199,7 @@ impl Nodes {
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Held(_) | Phase::Over => return false,
+            Phase::Held | Phase::Over => return false,
             Phase::Reserved(until) if until > sys::now() => {
                 sys::reached("what is reserved stays though nobody wants it");
                 return false;
@@ -226,24 +207,23 @@ impl Nodes {
             Phase::Reserved(_) | Phase::HandedOver => {}
         }
         sys::reached("what was handed over or reserved is given back");
-        state.phase = Phase::Over;
-        let watcher = state.watch.watcher.take();
+        let watcher = state.end();
         drop(state);
         drop(watcher);
         true
     }
 
-    /// Ends the nodes and all their grants if one of these grants has lasted for too long. Returns
-    /// the grants that held the nodes.
-    pub(super) fn end_overdue(&self) -> Option<Vec<Arc<Grant>>> {
-        let is_overdue = self.state.lock().grants().any(|grant| grant.end_overdue());
-        is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
-    }
-
     /// Returns the earliest instant at which one of their grants [ends](Grant::ends_at) by the
     /// clocks.
     pub(super) fn ends_at(&self) -> Option<Instant> {
-        self.state.lock().grants().filter_map(|grant| grant.ends_at()).min()
+        self.state.lock().grants.iter().filter_map(|grant| grant.ends_at()).min()
+    }
+
+    /// Returns the reason of the loss if one of their grants has ended by the clocks.
+    pub(super) fn overdue(&self) -> Option<LossReason> {
+        let state = self.state.lock();
+        let mut left = state.grants.iter().map(|grant| grant.left());
+        left.find(|(left, _)| left.is_zero()).map(|(_, reason)| reason)
     }
 
     /// Releases a hold. If it has already ended by the clocks, it is lost, even if that was not
@@ -252,40 +232,27 @@ impl Nodes {
         let (left, reason) = grant.left();
         let mut state = self.state.lock();
         match grant.known_end() {
-            Some(End::Lost(reason)) => return AfterRelease::Lost(reason, None),
-            Some(End::Released) => return AfterRelease::Shared,
+            Some(HoldState::Lost(reason)) => {
+                sys::reached("an unlock comes behind a loss");
+                return AfterRelease::Lost(reason);
+            }
+            Some(_) => return AfterRelease::Shared,
+            None if left.is_zero() => {
+                sys::reached("an unlock notices that the lease is over");
+                return AfterRelease::Lost(reason);
+            }
             None => {}
         }
-        if left.is_zero() {
-            drop(state);
-            return AfterRelease::Lost(reason, self.end(End::Lost(reason)));
-        }
-        let State { phase, sharing, .. } = &mut *state;
-        let is_last = match phase {
-            Phase::Held(first) if Arc::ptr_eq(first, grant) => match sharing.pop() {
-                Some(next) => {
-                    *first = next;
-                    false
-                }
-                None => true,
-            },
-            _ => {
-                sharing.retain(|other| !Arc::ptr_eq(other, grant));
-                false
-            }
-        };
+        state.grants.retain(|other| !Arc::ptr_eq(other, grant));
         let (released, watcher) = match grant.reserved_until() {
-            _ if !is_last => (AfterRelease::Shared, None),
+            _ if !state.grants.is_empty() => (AfterRelease::Shared, None),
             Some(until) => {
                 state.phase = Phase::Reserved(until);
                 (AfterRelease::Reserved(until), None)
             }
-            None => {
-                state.phase = Phase::Over;
-                (AfterRelease::Last, state.watch.watcher.take())
-            }
+            None => (AfterRelease::Last, state.end()),
         };
-        grant.set_end(End::Released);
+        grant.set_end(HoldState::Released);
         drop(state);
         drop(watcher);
         grant.raise();
@@ -301,7 +268,7 @@ impl Nodes {
     /// hold is not answered yet, or that the hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
-        let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
+        let is_alone = matches!(state.phase, Phase::Held) && state.grants.len() == 1;
         let (is_asked, lasts) = (!state.requested.is_empty(), grant.reserved_until().is_some());
         let stays = [
             !is_alone || grant.left().0.is_zero(),
@@ -315,7 +282,8 @@ impl Nodes {
             return false;
         }
         state.phase = Phase::HandedOver;
-        grant.set_end(End::Released);
+        state.grants.clear();
+        grant.set_end(HoldState::Released);
         drop(state);
         grant.raise();
         true
@@ -341,7 +309,7 @@ impl Nodes {
     pub(super) fn reserved_until(&self) -> Option<Instant> {
         match self.state.lock().phase {
             Phase::Reserved(until) => Some(until),
-            Phase::Held(_) | Phase::HandedOver | Phase::Over => None,
+            Phase::Held | Phase::HandedOver | Phase::Over => None,
         }
     }
 
@@ -372,7 +340,7 @@ impl Nodes {
     pub(super) fn start_write(&self, grant: &Arc<Grant>) -> Result<()> {
         grant.check()?;
         let mut state = self.state.lock();
-        if state.grants().any(|other| Arc::ptr_eq(other, grant)) {
+        if state.grants.iter().any(|other| Arc::ptr_eq(other, grant)) {
             state.writes += 1;
             return Ok(());
         }
@@ -392,33 +360,37 @@ impl Nodes {
     /// they were granted, so that short holds do not cost requests.
     pub(super) fn look_due(&self, timeout: Duration) -> Option<Instant> {
         let state = self.state.lock();
-        let due = || state.watch.look_again.unwrap_or(self.granted + timeout / 4);
+        let due = || state.look_again.unwrap_or(self.granted + timeout / 4);
         (!state.is_over()).then(due)
     }
 
-    /// Sets their watcher, if it is not set yet and they are not over. Returns whether it was set
-    /// now.
-    pub(super) fn watch(&self, watcher: &Watcher) -> bool {
-        let mut state = self.state.lock();
-        let is_first = !state.is_over() && state.watch.watcher.is_none();
-        if is_first {
-            state.watch.watcher = Some(watcher.clone());
-        }
-        is_first
+    /// Returns whether they have a watcher.
+    pub(super) fn is_watched(&self) -> bool {
+        self.state.lock().watcher.is_some()
     }
 
-    /// Returns their watcher for a read, if it is set, and notes when to read them again.
-    pub(super) fn start_look(&self, again: Instant) -> Option<Watcher> {
+    /// Returns their watcher, for a read, and notes when to read them again. Returns `None` if they
+    /// are over. If they do not have a watcher yet, it is created by `new`.
+    pub(super) fn start_look(
+        &self,
+        again: Instant,
+        new: impl FnOnce() -> Watcher,
+    ) -> Option<Watcher> {
         let mut state = self.state.lock();
-        let watcher = state.watch.watcher.clone()?;
-        state.watch.look_again = Some(again);
-        Some(watcher)
+        if state.is_over() {
+            return None;
+        }
+        state.look_again = Some(again);
+        Some(state.watcher.get_or_insert_with(new).clone())
     }
 
     /// Drops their watcher, because the read that should have set the watch failed.
     pub(super) fn stop_watching(&self) {
-        let watch = mem::take(&mut self.state.lock().watch);
-        drop(watch);
+        let mut state = self.state.lock();
+        state.look_again = None;
+        let watcher = state.watcher.take();
+        drop(state);
+        drop(watcher);
     }
 
     /// Notes that transaction `mzxid` requested the lock from the holder of the node with this
@@ -427,7 +399,7 @@ impl Nodes {
         let mut state = self.state.lock();
         // If the same transaction is read again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
-            let grants: Vec<_> = state.grants().cloned().collect();
+            let grants = state.grants.clone();
             drop(state);
             grants.iter().for_each(|grant| grant.tell_request(index));
         }
@@ -443,7 +415,7 @@ impl Nodes {
     pub(super) fn is_held_here(&self) -> bool {
         let me = thread::current().id();
         let is_its = |grant: &Arc<Grant>| grant.thread == me && !grant.valid_for().is_zero();
-        self.state.lock().grants().any(is_its)
+        self.state.lock().grants.iter().any(is_its)
     }
 }
 
@@ -452,11 +424,9 @@ impl State {
         matches!(self.phase, Phase::Over)
     }
 
-    fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
-        let first = match &self.phase {
-            Phase::Held(first) => Some(first),
-            Phase::HandedOver | Phase::Reserved(_) | Phase::Over => None,
-        };
-        first.into_iter().chain(&self.sharing)
+    /// Ends the nodes. Returns their watcher, to be dropped while no mutex is locked.
+    fn end(&mut self) -> Option<Watcher> {
+        self.phase = Phase::Over;
+        self.watcher.take()
     }
 }

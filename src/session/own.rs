@@ -24,19 +24,19 @@ use std::time::{Duration, Instant};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, Pending};
 
-use super::directories::delete_with_directory;
+use super::directories::deletions;
 use super::facts::{Facts, Node};
 use super::later::{Timer, on_done};
 use super::nodes::Nodes;
 use super::requests::{Failure, Requests, is_session_over};
 use super::table::{Key, Look, Table, Unanswered};
 use crate::base::data;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::names;
 use crate::base::path::LockPath;
-use crate::base::signal::{Broadcast, Ended};
+use crate::base::signal::Broadcast;
 use crate::base::sys::{self, Mutex};
-use crate::base::wait::{Stopped, Until};
+use crate::base::wait::Until;
 
 /// The maximum size of all node paths of one client, in bytes. The transaction that closes its
 /// session contains all of them, and a server that cannot read it fails to restart
@@ -71,28 +71,29 @@ impl Place {
         let path = if is_single { &facts.lock } else { &facts.directory };
         Place { session, path: path.clone(), is_single }
     }
+
+    /// Returns the path of a node with this name in it.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        match self.is_single {
+            true => self.path.as_str().to_owned(),
+            false => self.path.child(name),
+        }
+    }
 }
 
-/// A node that a look has found: its name in a directory, or the transaction that created a single
-/// node.
-#[derive(Clone, Copy)]
-enum Found<'a> {
-    Name(&'a str),
-    Single(i64),
-}
-
-/// The nodes that a look has found, by the ids of their create requests.
-type Seen<'a> = HashMap<&'a str, Found<'a>>;
+/// The nodes that a look has found, by the ids of their create requests: their names, and the
+/// transaction that created a single node.
+type Seen<'a> = HashMap<&'a str, (&'a str, i64)>;
 
 /// All nodes of a client.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
     pub(super) requests: Arc<Requests>,
-    table: Mutex<Table<Place, Instant>>,
+    pub(crate) table: Mutex<Table<Place, Instant>>,
     /// Sent when some nodes are no longer orphans.
     changed: Broadcast,
     /// Sent when the servers have refused to delete one more node.
-    more_stuck: Broadcast,
+    pub(crate) more_stuck: Broadcast,
     timer: Timer,
 }
 
@@ -122,34 +123,18 @@ impl OwnNodes {
         let name = if place.is_single { 0 } else { NAME_BYTES };
         let bytes = self.requests.zk.root().len() + place.path.as_str().len() + name + LENGTH_BYTES;
         loop {
+            let changed = self.changed.listen();
             let mut table = self.table.lock();
             if !table.has_orphan_of(self.requests.epoch()) {
                 let keys = table.enter(place, bytes, count);
                 sys::reached_if(keys.is_none(), "the quota of paths is used up");
                 let what = "bytes of node paths of one client";
-                return keys.ok_or(Failure::Limit { what, max: MAX_PATH_BYTES });
+                return Ok(keys.ok_or(Error::LimitExceeded { what, max: MAX_PATH_BYTES })?);
             }
             drop(table);
-            self.await_given_up(until)?;
+            sys::reached("a create waits for those that were given up");
+            until.wait_for(&changed, self.requests.closed())?;
         }
-    }
-
-    /// Notes that a create request is unanswered.
-    pub(crate) fn no_answer(&self, key: Key, create: Unanswered<Instant>) {
-        self.table.lock().no_answer(key, create);
-    }
-
-    /// Returns the index of the first of these unanswered create requests with such an id.
-    pub(crate) fn find(&self, unanswered: &[Key], is_its: impl Fn(&str) -> bool) -> Option<usize> {
-        let table = self.table.lock();
-        unanswered
-            .iter()
-            .position(|key| table.unanswered(*key).is_some_and(|create| is_its(&create.id)))
-    }
-
-    /// Notes that a call has found the node of its unanswered create request.
-    pub(crate) fn found(&self, key: Key) {
-        self.table.lock().found(key);
     }
 
     /// Notes that the servers do not have these nodes.
@@ -193,11 +178,6 @@ impl OwnNodes {
         self.changed.send();
     }
 
-    /// Returns how many nodes are being deleted or looked for in the background.
-    pub(super) fn leaving(&self) -> usize {
-        self.table.lock().leaving()
-    }
-
     // ---- orphans
 
     /// Looks for all orphans on a new connection, and wakes the calls that wait for looks on the
@@ -210,7 +190,7 @@ impl OwnNodes {
 
     /// Schedules [`attend`](OwnNodes::attend) at this instant or earlier.
     fn attend_at(self: &Arc<Self>, when: Instant) {
-        self.timer.set(when, &self.requests.zk, self, OwnNodes::attend);
+        self.timer.set(when, &self.requests, self, OwnNodes::attend);
     }
 
     /// Looks for the orphans whose time is over.
@@ -226,14 +206,9 @@ impl OwnNodes {
         }
     }
 
-    /// Looks for orphans that may block other contenders of this lock.
-    pub(super) fn look_for_those_of(self: &Arc<Self>, facts: &Facts) {
-        self.look_for(|place, _| *place == Place::of(place.session, facts));
-    }
-
     /// Looks for the orphans that are wanted, by their place and the instant when their time is
     /// over. Does nothing without a connection, because the next connection looks for all orphans.
-    fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
+    pub(super) fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
         if !self.requests.is_connected() {
             return;
         }
@@ -256,7 +231,7 @@ impl OwnNodes {
                 let read = caught_up(synced).and(read);
                 let found = read.as_ref().map(|(data, stat)| {
                     let id = data::decode_single(data).map(|(id, _)| id);
-                    id.map(|id| (id, Found::Single(stat.czxid))).into_iter().collect()
+                    id.map(|id| (id, (path.split().1, stat.czxid))).into_iter().collect()
                 });
                 own.on_looked(place, found);
             });
@@ -264,7 +239,7 @@ impl OwnNodes {
         let (synced, listed) =
             zk.submit(|batch| (sync(batch), batch.get_children(path.as_str(), None)));
         on_done(listed, self, move |own, listed| {
-            let node = |name| Some((names::id_of(name)?, Found::Name(name)));
+            let node = |name| Some((names::id_of(name)?, (name, 0)));
             let listed = caught_up(synced).and(listed);
             let listed = listed.as_ref();
             let found = listed.map(|(names, _)| names.iter().filter_map(node).collect());
@@ -293,170 +268,143 @@ impl OwnNodes {
         let (epoch, now) = (self.requests.epoch(), sys::now());
         let later = now + self.requests.timeout();
         let shown = found.as_ref().map(|found| |id: &str| found.get(id).copied());
-        let looked = self.table.lock().looked(&place, shown, is_answered, epoch, [now, later]);
-        for (key, node) in looked.found {
-            match node {
-                Found::Name(name) => {
-                    self.delete_eventually(place.session, place.path.child(name), key);
-                }
-                Found::Single(czxid) => {
-                    sys::reached("the orphan of a single node is found");
-                    self.delete_single(place.session, place.path.as_str().to_owned(), czxid, key);
-                }
-            }
+        let (found, next) =
+            self.table.lock().looked(&place, shown, is_answered, epoch, [now, later]);
+        for (key, (name, czxid)) in found {
+            sys::reached_if(place.is_single, "the orphan of a single node is found");
+            let node = Node { key, name: name.into(), czxid, token: 0, takes_directory: false };
+            self.send_deletion(place.clone(), node);
         }
         self.changed.send();
-        if let Some(look) = looked.next {
+        if let Some(look) = next {
             self.look(place, look);
         }
-    }
-
-    /// Waits for a change of the orphans, if this connection has any.
-    fn await_given_up(&self, until: &Until) -> Result<(), Stopped> {
-        let changed = self.changed.listen();
-        if !self.table.lock().has_orphan_of(self.requests.epoch()) {
-            return Ok(());
-        }
-        sys::reached("a create waits for those that were given up");
-        until.wait_for(&changed, self.requests.closed())
     }
 
     // ---- deletions
 
     /// Deletes the nodes of a hold in the background.
     pub(super) fn delete_all(self: &Arc<Self>, nodes: &Nodes) {
-        for node in &nodes.list {
-            self.delete(&nodes.facts, nodes.term.session_id(), node);
-        }
+        nodes.list.iter().for_each(|node| self.delete(node));
     }
 
     /// Deletes the nodes of a hold in the background, after `time`.
-    pub(super) fn delete_all_after(self: &Arc<Self>, time: Duration, nodes: &Arc<Nodes>) {
+    pub(super) fn delete_all_after(self: &Arc<Self>, time: Duration, nodes: &Nodes) {
         let mut table = self.table.lock();
-        let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
+        let begin = |node: &Node| Some((table.delete(node.key)?, node.clone()));
+        let begun: Vec<_> = nodes.list.iter().filter_map(begin).collect();
         drop(table);
-        let nodes = Arc::clone(nodes);
         self.requests.call_at(sys::now() + time, self, move |own| {
-            for (node, _) in nodes.list.iter().zip(begun).filter(|(_, is_begun)| *is_begun) {
-                own.send_deletion(&nodes.facts, nodes.term.session_id(), node);
-            }
+            begun.into_iter().for_each(|(place, node)| own.send_deletion(place, node));
         });
     }
 
-    /// Deletes a node of this session in the background.
-    pub(crate) fn delete(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
-        if self.table.lock().delete(node.key) {
-            self.send_deletion(facts, session, node);
-        }
+    /// Deletes a node in the background.
+    pub(crate) fn delete(self: &Arc<Self>, node: &Node) {
+        let place = self.table.lock().delete(node.key);
+        place.into_iter().for_each(|place| self.send_deletion(place, node.clone()));
     }
 
-    fn send_deletion(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
-        let (path, key) = (facts.path_of(node), node.key);
-        if facts.kind.is_single_node() {
-            self.delete_single(session, path, node.czxid, key);
-        } else if node.takes_directory
-            && !self.requests.directories.is_later(&facts.directory, node.czxid)
-        {
-            self.delete_with_directory(session, &facts.directory, path, key);
+    fn send_deletion(self: &Arc<Self>, place: Place, node: Node) {
+        let known = self.requests.directories.get(&place.path);
+        // The directory may have been created again since. It is not the directory of the node.
+        let is_later = known.is_some_and(|directory| directory.czxid > node.czxid);
+        if place.is_single {
+            self.delete_single(place, node);
+        } else if node.takes_directory && !is_later {
+            self.delete_with_directory(place, node);
         } else {
-            self.delete_eventually(session, path, key);
+            self.delete_eventually(place, node);
         }
     }
 
     /// Deletes a node and its directory, in a transaction that is sent once. If that fails, only
     /// the node is deleted.
-    fn delete_with_directory(
-        self: &Arc<Self>,
-        session: i64,
-        directory: &LockPath,
-        path: String,
-        key: Key,
-    ) {
-        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let known = self.requests.directories.note_missing(directory);
-        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
-        let directory = directory.clone();
+    fn delete_with_directory(self: &Arc<Self>, place: Place, node: Node) {
+        let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
+        let known = self.requests.directories.note_missing(&place.path);
+        let path = place.path_of(&node.name);
+        let deletion = zk.submit(|batch| batch.shared_multi(&deletions(&place.path, &path)));
         on_done(deletion, self, move |own, deleted| match deleted {
             Err(error) if !is_session_over(&error) => {
                 sys::reached("a node is deleted in the background without its directory");
-                own.requests.directories.put_back(&directory, known);
-                own.delete_eventually(session, path, key);
+                own.requests.directories.put_back(&place.path, known);
+                own.delete_eventually(place, node);
             }
-            deleted => own.finish(&path, key, deleted.map(drop)),
+            deleted => own.finish(&place, &node, deleted.map(drop)),
         });
     }
 
     /// Deletes a node of this session, whose name other clients cannot have used.
-    fn delete_eventually(self: &Arc<Self>, session: i64, path: String, key: Key) {
-        let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
+    fn delete_eventually(self: &Arc<Self>, place: Place, node: Node) {
+        let zk = self.requests.zk.in_session(place.session);
+        let deletion = zk.delete_eventually(&place.path_of(&node.name));
         on_done(deletion, self, move |own, deleted| match deleted {
             Err(error) if error.is_maybe_done() => {
                 sys::reached("a deletion in the background is sent again");
-                let again = move |own: &Arc<OwnNodes>| own.delete_eventually(session, path, key);
+                let again = move |own: &Arc<OwnNodes>| own.delete_eventually(place, node);
                 own.requests.call_at(own.requests.next_try(), own, again);
             }
-            deleted => own.finish(&path, key, deleted),
+            deleted => own.finish(&place, &node, deleted),
         });
     }
 
-    /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this
-    /// name; if a deletion was simply sent again, it could delete the node of the next owner.
-    /// Therefore, the node is read before each deletion. The read follows a write on the same
-    /// connection. Its result is at least as new as that write, and therefore at least as new as
-    /// the previous deletion.
-    fn delete_single(self: &Arc<Self>, session: i64, path: String, czxid: i64, key: Key) {
-        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+    /// Deletes a single node if the same transaction created it. All contenders use its name; if a
+    /// deletion was simply sent again, it could delete the node of the next owner. Therefore, the
+    /// node is read before each deletion. The read follows a write on the same connection. Its
+    /// result is at least as new as that write, and therefore at least as new as the previous
+    /// deletion.
+    fn delete_single(self: &Arc<Self>, place: Place, node: Node) {
+        let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
+        let path = place.path_of(&node.name);
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
-        // Overloaded servers refuse requests that they would carry out later. Without the READ
-        // permission, the result of a read is an error.
-        let finish = move |own: &Arc<Self>, path: String, deleted: Result<_, _>, is_refused| {
-            let is_over = |error: &zookeeper::Error| {
-                is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
-            };
-            let Some(error) = deleted.as_ref().err().filter(|error| !is_over(error)) else {
-                return own.finish(&path, key, deleted);
-            };
-            sys::reached("the deletion of a single node is tried again");
-            let long = own.requests.timeout() / 4;
-            let pause = if error.is_maybe_done() || error.is_busy() { PAUSE } else { long };
-            let again = move |own: &Arc<OwnNodes>| own.delete_single(session, path, czxid, key);
-            own.requests.call_at(sys::now() + pause, own, again);
-        };
         on_done(seen, self, move |own, seen| match written.wait().and(seen) {
-            Ok(Some(stat)) if stat.czxid == czxid => {
+            Ok(Some(stat)) if stat.czxid == node.czxid => {
                 sys::reached("a single node that nobody wants is ours");
                 let deletion = zk.submit(|batch| batch.delete(&path, None));
-                on_done(deletion, own, move |own, deleted| {
-                    let is_refused = |error: &zookeeper::Error| error.kind() == ErrorKind::NoAuth;
-                    let is_refused = deleted.as_ref().is_err_and(is_refused);
-                    finish(own, path, deleted, is_refused);
+                on_done(deletion, own, move |own, deleted| match deleted {
+                    Err(error) if error.kind() != ErrorKind::NoAuth => {
+                        own.delete_single_again(place, node, error);
+                    }
+                    deleted => own.finish(&place, &node, deleted),
                 });
             }
             Ok(_) => {
                 sys::reached("a single node that nobody wants is not ours");
-                finish(own, path, Ok(()), false);
+                own.gone([node.key]);
             }
-            Err(error) => finish(own, path, Err(error), false),
+            // Without the READ permission, the result of a read is an error.
+            Err(error) => own.delete_single_again(place, node, error),
         });
     }
 
+    fn delete_single_again(self: &Arc<Self>, place: Place, node: Node, error: zookeeper::Error) {
+        if is_session_over(&error) || error.kind() == ErrorKind::NoNode {
+            return self.gone([node.key]);
+        }
+        sys::reached("the deletion of a single node is tried again");
+        let is_short = error.is_maybe_done() || error.is_busy();
+        let pause = if is_short { PAUSE } else { self.requests.timeout() / 4 };
+        let again = move |own: &Arc<OwnNodes>| own.delete_single(place, node);
+        self.requests.call_at(sys::now() + pause, self, again);
+    }
+
     /// Handles the last answer to a deletion.
-    fn finish(&self, path: &str, key: Key, deleted: zookeeper::Result<()>) {
+    fn finish(&self, place: &Place, node: &Node, deleted: zookeeper::Result<()>) {
         // Otherwise, the node is deleted, or ended with its session before the answer arrived.
         let stays =
             |error: &zookeeper::Error| !is_session_over(error) && error.kind() != ErrorKind::NoNode;
         match deleted.err().filter(stays) {
-            Some(error) => self.add_stuck(path, key, &error),
-            None => self.gone([key]),
+            Some(error) => self.add_stuck(&place.path_of(&node.name), node, &error),
+            None => self.gone([node.key]),
         }
     }
 
     // ---- nodes that stay
 
     /// Notes that one of our nodes stays until its session ends, and logs that once.
-    pub(super) fn add_stuck(&self, path: &str, key: Key, error: &zookeeper::Error) {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        if self.table.lock().stays(key, name) {
+    pub(super) fn add_stuck(&self, path: &str, node: &Node, error: &zookeeper::Error) {
+        if self.table.lock().stays(node.key, &node.name) {
             sys::reached("a node of ours cannot be deleted and stays");
             self.more_stuck.send();
             let (path, error) = (path.to_owned(), error.clone());
@@ -467,26 +415,5 @@ impl OwnNodes {
                 );
             });
         }
-    }
-
-    /// Returns a signal that is ready when the servers have refused to delete one more of our
-    /// nodes.
-    pub(crate) fn more_stuck(&self) -> Ended {
-        self.more_stuck.listen()
-    }
-
-    /// Notes that a node that could not be deleted is gone, or that another node has replaced it.
-    pub(crate) fn remove_stuck(&self, place: &Place, name: &str) {
-        self.table.lock().no_longer_stays(place, name);
-    }
-
-    /// Returns the names of own nodes that the servers have refused to delete.
-    pub(crate) fn stuck(&self, place: &Place) -> Vec<String> {
-        self.table.lock().stuck(place).cloned().collect()
-    }
-
-    /// Returns whether this is one of our nodes that cannot be deleted.
-    pub(crate) fn is_stuck(&self, place: &Place, name: &str) -> bool {
-        self.table.lock().stuck(place).any(|stuck| stuck == name)
     }
 }

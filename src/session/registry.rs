@@ -7,53 +7,48 @@ use std::sync::Arc;
 use zookeeper::LeaseKeeper;
 
 use super::facts::Facts;
-use super::nodes::{Grant, Nodes};
+use super::nodes::Nodes;
+use super::table::Key;
 use crate::base::kind::LockKind;
 use crate::base::path::LockPath;
 use crate::base::sys::{self, Mutex};
 use crate::base::wait::Stopped;
 
-type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
+type Table = BTreeMap<(LockPath, Key), Arc<Nodes>>;
 
 /// All nodes that are held, handed over to the next thread, or reserved.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Registry(Mutex<Entries>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Entries {
     /// Sorted by directory: a call that has to wait checks only its own directory.
     nodes: Table,
-    next: u64,
     is_closed: bool,
     /// Keeps the lease renewed while anything is held, and a little longer. If each hold had its
     /// own keeper, the client's timer would be woken each time.
     keeper: Option<LeaseKeeper>,
 }
 
-fn key(nodes: &Nodes) -> (LockPath, u64) {
-    (nodes.facts.directory.clone(), nodes.number)
+fn key(nodes: &Nodes) -> (LockPath, Key) {
+    (nodes.facts.directory.clone(), nodes.list[0].key)
 }
 
 impl Registry {
-    /// Adds the nodes that `make` returns for a new number. The mutex is locked meanwhile;
-    /// therefore, the nodes are registered as soon as they are granted.
+    /// Adds nodes that are granted. Fails if the registry is closed.
     pub(super) fn add(
         &self,
+        nodes: &Arc<Nodes>,
         keep_lease: impl FnOnce() -> LeaseKeeper,
-        make: impl FnOnce(u64) -> (Arc<Nodes>, Arc<Grant>),
-    ) -> Result<Arc<Grant>, Stopped> {
+    ) -> Result<(), Stopped> {
         let mut entries = self.0.lock();
         if entries.is_closed {
             sys::reached("a grant comes behind the close");
             return Err(Stopped::Closed);
         }
-        entries.next += 1;
-        let (nodes, grant) = make(entries.next);
-        entries.nodes.insert(key(&nodes), nodes);
-        if entries.keeper.is_none() {
-            entries.keeper = Some(keep_lease());
-        }
-        Ok(grant)
+        entries.nodes.insert(key(nodes), Arc::clone(nodes));
+        entries.keeper.get_or_insert_with(keep_lease);
+        Ok(())
     }
 
     pub(super) fn remove(&self, nodes: &Nodes) {

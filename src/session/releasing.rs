@@ -1,32 +1,23 @@
 //! Releases holds for their owners: the nodes are deleted, or the next thread replaces them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{Level, warn};
-use zookeeper::{ErrorKind, Pending};
+use zookeeper::{ErrorKind, Pending, ZooKeeper};
 
-use super::directories::{delete_with_directory, is_directory_refused};
+use super::directories::deletions;
 use super::facts::Node;
 use super::holds::Holds;
 use super::later::on_done;
 use super::levels::{Handed, Replaceable};
 use super::local::Turn;
 use super::nodes::{AfterRelease, Grant, Nodes};
-use super::requests::{Failure, is_outcome_unknown, is_session_over};
+use super::own::Place;
+use super::requests::{Failure, is_session_over};
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::sys;
-
-/// Handles the answer to the transaction that replaces a node, and passes the result to the thread
-/// that released the node.
-pub(crate) fn settle(holds: &Arc<Holds>, one: Replaceable, deleted: zookeeper::Result<()>) {
-    let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
-    let deletion = Deletion { holds, nodes: &one.nodes };
-    let result = is_known.then(|| deletion.judge(0, deleted));
-    // The other thread may already have stopped waiting.
-    let _ = one.result.send(result);
-}
 
 /// Releases a hold. Waits for the answer to the deletion of its nodes for at most a third of the
 /// session timeout. If the deletion is not answered in that time, it is completed in the
@@ -43,52 +34,49 @@ pub(crate) fn release_to(
     grant: &Arc<Grant>,
     turn: Option<Turn<'_, Arc<Grant>, Handed>>,
 ) -> Result<()> {
-    if !end_hold(holds, grant)? {
-        return Ok(());
-    }
     let nodes = grant.nodes();
+    match nodes.release(grant) {
+        AfterRelease::Last => {}
+        AfterRelease::Shared => return Ok(()),
+        AfterRelease::Reserved(until) => {
+            sys::reached("a released hold is reserved");
+            holds.attend_at(until);
+            return Ok(());
+        }
+        AfterRelease::Lost(reason) => {
+            holds.lose(nodes, reason);
+            return grant.check();
+        }
+    }
     holds.registry.remove(nodes);
-    let deletion = Deletion { holds, nodes };
+    let deletion = Deletion { holds, nodes, end: sys::now() + holds.requests.patience() };
     let (result, turn) = match turn {
         Some(turn) if turn.has_next(u32::MAX) && deletion.may_be_replaced() => {
             (deletion.await_replacement(turn), None)
         }
-        turn => (deletion.run(holds.requests.patience(), false), turn),
+        turn => (deletion.run(false), turn),
     };
-    holds.own.look_for_those_of(&nodes.facts);
+    // Orphans may block other contenders of this lock.
+    holds.own.look_for(|place, _| *place == Place::of(place.session, &nodes.facts));
     drop(turn);
     result
-}
-
-/// Ends a hold. Returns whether its nodes have to be deleted, or an error if it was already lost.
-fn end_hold(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
-    let nodes = grant.nodes();
-    match nodes.release(grant) {
-        AfterRelease::Last => Ok(true),
-        AfterRelease::Shared => Ok(false),
-        AfterRelease::Reserved(until) => {
-            sys::reached("a released hold is reserved");
-            holds.attend_at(until);
-            Ok(false)
-        }
-        AfterRelease::Lost(reason, grants) => {
-            sys::reached_if(grants.is_none(), "an unlock comes behind a loss");
-            if let Some(grants) = grants {
-                sys::reached("an unlock notices that the lease is over");
-                holds.after_loss(nodes, &grants, reason);
-            }
-            Err(Error::Lost { path: grant.path().to_owned(), reason })
-        }
-    }
 }
 
 /// The deletion of the nodes of a released hold.
 struct Deletion<'a> {
     holds: &'a Arc<Holds>,
     nodes: &'a Arc<Nodes>,
+    /// The release waits for answers until this instant.
+    end: Instant,
 }
 
 impl Deletion<'_> {
+    fn zk(&self) -> ZooKeeper {
+        let left = self.end.saturating_duration_since(sys::now());
+        let session = self.nodes.term.session_id();
+        self.holds.requests.zk.in_session(session).with_timeout(left)
+    }
+
     /// Returns whether the next thread may replace the only node. In that case, the release waits
     /// for that thread; therefore, it must not be a release in the background.
     fn may_be_replaced(&self) -> bool {
@@ -101,15 +89,14 @@ impl Deletion<'_> {
     /// Hands the node over to the next thread, and waits for the answer to the transaction that
     /// replaces the node. Deletes the node if it is not replaced.
     fn await_replacement(&self, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
-        let Deletion { holds, nodes } = self;
-        let (result, received) = bounded(1);
-        turn.hand_over(Handed::Replaceable(Replaceable { nodes: Arc::clone(nodes), result }));
-        let end = sys::now() + holds.requests.patience();
+        let Deletion { holds, nodes, end } = *self;
+        let (replaced, received) = bounded(1);
+        turn.hand_over(Handed::Replaceable(Replaceable { nodes: Arc::clone(nodes), replaced }));
         let is_again = match sys::recv_deadline(&received, end) {
-            Ok(Some(result)) => return result,
+            Ok(true) => return Ok(()),
             // The other thread may have reached its deadline. The deletion is sent after the
             // transaction; therefore, it does not matter whether the transaction was carried out.
-            Ok(None) => {
+            Ok(false) => {
                 sys::reached("an unlock follows a transaction without an answer");
                 true
             }
@@ -123,46 +110,47 @@ impl Deletion<'_> {
                 return Ok(());
             }
         };
-        self.run(end.saturating_duration_since(sys::now()), is_again)
+        self.run(is_again)
     }
 
-    /// Deletes the nodes, and waits for at most `patience`. With `is_again`, an earlier deletion
-    /// remained unanswered. In that case, the node may already be gone, and its directory may
+    /// Deletes the nodes, and waits for the answers. With `is_again`, an earlier deletion remained
+    /// unanswered. In that case, the node may already be gone, and its directory may
     /// contain another node; neither is an error.
-    fn run(&self, patience: Duration, is_again: bool) -> Result<()> {
-        let Deletion { holds, nodes } = self;
+    fn run(&self, is_again: bool) -> Result<()> {
+        let Deletion { holds, nodes, .. } = self;
         if !holds.requests.is_connected() {
             sys::reached("an unlock has no connection");
             holds.own.delete_all(nodes);
             return Ok(());
         }
         match nodes.with_directory().filter(|_| !is_again) {
-            Some(node) => self.run_with_directory(node, patience),
-            None => self.run_alone(patience, is_again),
+            Some(node) => self.run_with_directory(node),
+            None => self.run_alone(is_again),
         }
     }
 
     /// Deletes the only node and its directory. If the servers refuse only to delete the directory,
     /// deletes the node alone.
-    fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
-        let Deletion { holds, nodes } = self;
-        let end = sys::now() + patience;
-        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
+    fn run_with_directory(&self, node: &Node) -> Result<()> {
+        let Deletion { holds, nodes, .. } = self;
         let (directory, path) = (&nodes.facts.directory, nodes.facts.path_of(node));
         let known = holds.requests.directories.note_missing(directory);
-        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
+        let deletion = self.zk().submit(|batch| batch.shared_multi(&deletions(directory, &path)));
         self.then(deletion, move |deletion, deleted| {
-            let Deletion { holds, nodes } = deletion;
+            let Deletion { holds, nodes, .. } = deletion;
             let (directory, directories) = (&nodes.facts.directory, &holds.requests.directories);
             match deleted {
-                Err(error) if is_directory_refused(&error) => {
+                // The node could have been deleted, but not the directory.
+                Err(error) if error.failed_op() == Some(1) => {
                     sys::reached("a directory stays behind a release");
                     directories.put_back(directory, known);
                     match error.kind() {
-                        ErrorKind::NotEmpty => deletion.list(),
-                        _ => directories.note_stays(directory),
+                        // Some of the other nodes may belong to other programs, which may need the
+                        // directory.
+                        ErrorKind::NotEmpty => holds.requests.list(directory, drop),
+                        _ => directories.change(directory, |known| known.stays = true),
                     }
-                    deletion.run_alone(end.saturating_duration_since(sys::now()), false)
+                    deletion.run_alone(false)
                 }
                 deleted => {
                     sys::reached_if(deleted.is_ok(), "a directory goes with its last node");
@@ -181,32 +169,22 @@ impl Deletion<'_> {
         if !self.nodes.facts.options.background_release {
             return go_on(self, answer.wait());
         }
-        let nodes = Arc::clone(self.nodes);
+        let (nodes, end) = (Arc::clone(self.nodes), self.end);
         on_done(answer, self.holds, move |holds, answer| {
             sys::reached_if(answer.is_err(), "a release in the background fails");
             // An error is counted and logged.
-            drop(go_on(&Deletion { holds, nodes: &nodes }, answer));
+            drop(go_on(&Deletion { holds, nodes: &nodes, end }, answer));
         });
         Ok(())
     }
 
-    /// Lists the directory, which has other nodes, to find out whether some of them belong to other
-    /// programs, which may need the directory.
-    fn list(&self) {
-        let directory = self.nodes.facts.directory.clone();
-        on_done(self.holds.requests.list(&directory), self.holds, move |holds, listed| {
-            listed.ok().map(|listed| holds.requests.directories.listed(&directory, listed));
-        });
-    }
-
-    fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {
-        let Deletion { holds, nodes } = self;
-        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
+    fn run_alone(&self, is_again: bool) -> Result<()> {
+        let nodes = self.nodes;
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
             deleted => deleted,
         };
-        let deletions = zk.submit(|batch| {
+        let deletions = self.zk().submit(|batch| {
             let delete = |node| batch.shared_delete(&nodes.facts.path_of(node));
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
@@ -223,7 +201,7 @@ impl Deletion<'_> {
 
     /// Returns the result of a release for this answer to the deletion.
     fn judge(&self, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
-        let Deletion { holds, nodes } = self;
+        let Deletion { holds, nodes, .. } = self;
         let (node, lock) = (&nodes.list[index], nodes.facts.lock.as_str());
         let Err(error) = deleted else {
             holds.own.gone([node.key]);
@@ -244,12 +222,12 @@ impl Deletion<'_> {
                 Ok(())
             }
             ErrorKind::NoAuth => {
-                holds.own.add_stuck(&nodes.facts.path_of(node), node.key, &error);
+                holds.own.add_stuck(&nodes.facts.path_of(node), node, &error);
                 Err(holds.requests.error(lock, Failure::Refused(error)))
             }
             _ => {
                 sys::reached("an unlock has no answer");
-                holds.own.delete(&nodes.facts, nodes.term.session_id(), node);
+                holds.own.delete(node);
                 let lock = lock.to_owned();
                 holds.requests.zk.note(Level::Warn, move || {
                     warn!(

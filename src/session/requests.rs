@@ -9,12 +9,11 @@ use crossbeam_channel::bounded;
 use zookeeper::{Batch, ErrorKind, Names, Pending, SessionKey, Stat, State, ZooKeeper};
 
 use super::directories::Directories;
-use super::later;
 use super::registrar::Registrar;
 use crate::base::error::{Error, Result};
 use crate::base::path::{self, LockPath};
 use crate::base::signal::{Broadcast, Ended, Signal};
-use crate::base::sys::{self, at};
+use crate::base::sys::{self, at, never};
 use crate::base::wait::{Stopped, Until};
 
 /// For this time, a call that waits for an answer ignores all other signals.
@@ -34,13 +33,14 @@ pub(crate) struct Requests {
     closing: AtomicBool,
     closed: Signal,
     /// Sent when there is a connection again.
-    connected: Broadcast,
-    epoch: AtomicU64,
+    pub(super) connected: Broadcast,
+    pub(super) epoch: AtomicU64,
     /// The last [epoch](Requests::epoch) in which a [read](Requests::read) was certainly up to
     /// date.
     caught_up: AtomicU64,
     pub(crate) directories: Directories,
-    pub(super) waiting: AtomicUsize,
+    /// How many calls wait for a lock on the servers, or are about to acquire it.
+    pub(crate) waiting: AtomicUsize,
 }
 
 /// Why a request did not return a result.
@@ -56,8 +56,8 @@ pub(crate) enum Failure {
     Refused(zookeeper::Error),
     /// The request was not sent, because the wait was stopped before.
     NotSent(Stopped),
-    /// The request was not sent, because the client has reached this limit.
-    Limit { what: &'static str, max: usize },
+    /// The call ends with this error. It did not send a request, or only requests that read.
+    Ended(Error),
 }
 
 impl From<zookeeper::Error> for Failure {
@@ -79,12 +79,18 @@ impl From<Stopped> for Failure {
     }
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Ended(error)
+    }
+}
+
 impl Failure {
     /// Returns whether the servers may have carried out the request, or may still do so. If this
     /// returns false, it is certain that they have not done so and will not.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
-            Failure::SessionOver | Failure::NotSent(_) | Failure::Limit { .. } => false,
+            Failure::SessionOver | Failure::NotSent(_) | Failure::Ended(_) => false,
             Failure::Refused(error) => is_outcome_unknown(error),
             Failure::Broken | Failure::Stopped(_) => true,
         }
@@ -120,15 +126,6 @@ pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
 /// Returns whether the session of a request is over, and therefore its nodes as well.
 pub(super) fn is_session_over(error: &zookeeper::Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::Closed)
-}
-
-/// Counts a waiting call until this value is dropped.
-pub(crate) struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Returns a random instant after at least this time, and at most twice this time.
@@ -182,14 +179,6 @@ impl Requests {
 
     pub(crate) fn is_connected(&self) -> bool {
         self.zk.state() == State::Connected
-    }
-
-    pub(super) fn on_connected(&self) {
-        self.connected.send();
-    }
-
-    pub(super) fn on_resumed(&self) {
-        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the epoch: how often a session was resumed, each time on another connection. It is
@@ -306,7 +295,7 @@ impl Requests {
         let (sender, answer) = bounded(1);
         // The channel has room. The receiver may already be dropped.
         last.on_done(move |result| drop(sender.send(result)));
-        match until.receive(&answer, self.closed(), None)? {
+        match until.receive(&answer, &[never(), never(), never()], self.closed(), None)? {
             Some(Ok(answer)) => Ok((others, answer)),
             _ => Err(Stopped::Closed.into()),
         }
@@ -374,12 +363,9 @@ impl Requests {
         let acl = self.acl();
         let create = |batch: &mut Batch<'_>, path: &str| batch.create_outside(path, acl);
         loop {
-            let created = self.ask_each(None, until, &levels, create)?.into_iter();
-            let failed = created.fold(None, |failed, created| match created {
-                Err(error) if error.kind() != ErrorKind::NodeExists => failed.or(Some(error)),
-                _ => None,
-            });
-            match failed {
+            let created = self.ask_each(None, until, &levels, create)?;
+            let is_failure = |error: &zookeeper::Error| error.kind() != ErrorKind::NodeExists;
+            match created.into_iter().filter_map(Result::err).find(is_failure) {
                 None => return Ok(()),
                 // One of the directories was that of a lock, and was deleted together with the
                 // lock's last node.
@@ -423,7 +409,8 @@ impl Requests {
         of: &Arc<T>,
         then: impl FnOnce(&Arc<T>) + Send + 'static,
     ) {
-        later::call_at(&self.zk, when, of, then);
+        let of = Arc::downgrade(of);
+        self.zk.call_at(when, move || drop(of.upgrade().inspect(then)));
     }
 
     /// Lets `write` write a line to the log, on a thread that may wait.
@@ -431,23 +418,29 @@ impl Requests {
         self.zk.note(level, write);
     }
 
-    /// Lists a directory in the current session, without waiting for the answer.
-    pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
+    /// Lists a directory in the current session, without waiting for the answer. Calls `then` with
+    /// the names, if the list succeeds.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        directory: &LockPath,
+        then: impl FnOnce(Option<Names>) + Send + 'static,
+    ) {
         let zk = self.zk.with_timeout(self.patience());
-        zk.submit(|batch| batch.get_children(directory.as_str(), None))
+        let listed = zk.submit(|batch| batch.get_children(directory.as_str(), None));
+        let (requests, directory) = (Arc::downgrade(self), directory.clone());
+        listed.on_done(move |listed| {
+            let listed = listed.ok().zip(requests.upgrade());
+            then(listed.map(|(listed, requests)| requests.directories.listed(&directory, listed)));
+        });
     }
 
-    // ---- accounts and errors
-
-    pub(crate) fn start_waiting(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting)
-    }
+    // ---- errors
 
     /// Returns the error that a user receives for a failed request.
     pub(crate) fn error(&self, path: &str, failure: Failure) -> Error {
         let path = path.to_owned();
         match failure {
+            Failure::Ended(error) => error,
             _ if self.is_closed() => Error::Closed,
             Failure::Stopped(stopped) | Failure::NotSent(stopped) => match stopped {
                 Stopped::Closed => Error::Closed,
@@ -455,7 +448,6 @@ impl Requests {
                 Stopped::Deadline | Stopped::Outage => Error::Disconnected { path },
             },
             Failure::Broken | Failure::SessionOver => Error::Disconnected { path },
-            Failure::Limit { what, max } => Error::LimitExceeded { what, max },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::PermissionDenied { path },
                 ErrorKind::InvalidAcl => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use log::{Level, warn};
 use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
-use super::events::{ClientState, Stats, Subscribers, Subscription};
+use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
 use super::holds::Holds;
 use super::levels::Levels;
 use super::own::OwnNodes;
@@ -25,7 +25,7 @@ pub(crate) struct Inner {
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
     outages: Arc<Outages>,
-    subscribers: Subscribers,
+    pub(crate) subscribers: Subscribers,
     listener: Listener<SessionEvent>,
 }
 
@@ -60,7 +60,7 @@ impl Inner {
                     inner.on_event(event);
                 }
             });
-            let subscribers = Subscribers::default();
+            let subscribers = Subscribers::new();
             let outages = Arc::new(Outages::default());
             Inner { requests, own, holds, levels, outages, subscribers, listener }
         });
@@ -103,7 +103,7 @@ impl Inner {
         match event.kind {
             SessionEventKind::Suspended => self.on_suspended(),
             SessionEventKind::Resumed => {
-                self.requests.on_resumed();
+                self.requests.epoch.fetch_add(1, Ordering::Relaxed);
                 self.on_connected();
             }
             SessionEventKind::Connected => self.on_connected(),
@@ -121,7 +121,7 @@ impl Inner {
     }
 
     fn on_suspended(self: &Arc<Self>) {
-        self.subscribers.suspended();
+        self.subscribers.tell(ConnectionEvent::Suspended);
         self.outages.begin();
         let after = self.requests.timeout();
         self.requests.call_at(sys::now() + after, self, move |inner| {
@@ -155,8 +155,8 @@ impl Inner {
     }
 
     fn on_connected(self: &Arc<Self>) {
-        self.subscribers.connected();
-        self.requests.on_connected();
+        self.subscribers.tell(ConnectionEvent::Connected);
+        self.requests.connected.send();
         self.register();
         self.own.on_connected();
         self.outages.end();
@@ -177,15 +177,6 @@ impl Inner {
         }
     }
 
-    /// Returns whether the connection has lasted for this long.
-    pub(crate) fn has_been_connected_for(&self, time: Duration) -> bool {
-        self.subscribers.has_lasted(time)
-    }
-
-    pub(crate) fn subscribe(&self) -> Subscription {
-        self.subscribers.subscribe()
-    }
-
     pub(crate) fn stats(&self) -> Stats {
         let counts = self.requests.zk.counts();
         Stats {
@@ -197,7 +188,7 @@ impl Inner {
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),
             waiting: self.requests.waiting.load(Ordering::Relaxed),
-            deleting: self.own.leaving(),
+            deleting: self.own.table.lock().leaving(),
             is_registered: self.requests.registrar.as_ref().is_some_and(|one| one.is_registered()),
         }
     }
@@ -214,7 +205,6 @@ mod tests {
     use crate::base::options::LockOptions;
     use crate::base::path::LockPath;
     use crate::base::wait::Until;
-    use crate::session::events::ConnectionEvent;
     use crate::session::nodes::{Nodes, Term};
     use crate::session::own::Place;
     use crate::session::table::Unanswered;
@@ -290,9 +280,9 @@ mod tests {
             let (zk, list) = (&inner.requests.zk, vec![node(&inner, &facts)]);
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term::new(&inner.requests, lease, Duration::ZERO);
-            let new = |number| Nodes::new(number, &facts, &"".into(), list, term);
+            let grant = Nodes::grant(&facts, &"".into(), list, term);
             // No timer has noticed its end.
-            let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();
+            inner.holds.registry.add(grant.nodes(), || zk.keep_lease()).unwrap();
             assert_eq!(inner.holds.registry.holds_here(&facts), is_held, "{at_most:?}");
             inner.holds.registry.remove(grant.nodes());
         }
@@ -307,10 +297,8 @@ mod tests {
         let mut term = Term::new(&inner.requests, lease, Duration::ZERO);
         // As if it were the process of the parent.
         term.process = 0;
-        let new = |number| Nodes::new(number, &facts, &"".into(), list, term);
-        let grant = inner.holds.registry.add(|| inner.requests.zk.keep_lease(), new).ok().unwrap();
+        let grant = Nodes::grant(&facts, &"".into(), list, term);
         assert!(grant.valid_for().is_zero() && matches!(grant.state(), HoldState::Lost(_)));
-        inner.holds.registry.remove(grant.nodes());
     }
 
     #[test]
@@ -357,7 +345,7 @@ mod tests {
         }
         let inner = Inner::new(zk, Vec::new(), None);
         assert_eq!(inner.state(), ClientState::Suspended);
-        let told = inner.subscribe().recv_timeout(timeout * 3);
+        let told = inner.subscribers.subscribe().recv_timeout(timeout * 3);
         assert_eq!((told, inner.state()), (Ok(ConnectionEvent::Lost), ClientState::Lost));
     }
 
@@ -369,7 +357,8 @@ mod tests {
         inner.shut_down();
         let key = inner.own.enter(&place, 1, &until).unwrap().start;
         let (id, epoch) = ("id".to_owned(), Some(inner.requests.epoch()));
-        inner.own.no_answer(key, Unanswered { id, epoch, until: sys::now() });
+        let create = Unanswered { id, epoch, until: sys::now() };
+        inner.own.table.lock().no_answer(key, create);
         inner.own.give_up(&place, &mut vec![key], None);
         assert_eq!(inner.stats().deleting, 0);
     }

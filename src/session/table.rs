@@ -110,15 +110,6 @@ pub(crate) struct Look<T> {
     pub(crate) is_last: bool,
 }
 
-/// The result of a look.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Looked<F, T> {
-    /// The orphans that it found, which have to be deleted now.
-    pub(crate) found: Vec<(Key, F)>,
-    /// The look that has to be sent now.
-    pub(crate) next: Option<Look<T>>,
-}
-
 impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     /// `room` limits the total bytes of all nodes.
     pub(crate) fn new(room: usize) -> Table<P, T> {
@@ -165,15 +156,12 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         Some(until)
     }
 
-    /// Begins to delete a node. Returns false if it is already being deleted, or is gone.
-    pub(crate) fn delete(&mut self, key: Key) -> bool {
-        match self.nodes.get_mut(&key) {
-            Some(node) if matches!(node.state, State::Used) => {
-                node.state = State::Going;
-                true
-            }
-            _ => false,
-        }
+    /// Begins to delete a node. Returns its place, or `None` if it is already being deleted, or is
+    /// gone.
+    pub(crate) fn delete(&mut self, key: Key) -> Option<P> {
+        let node = self.nodes.get_mut(&key).filter(|node| matches!(node.state, State::Used))?;
+        node.state = State::Going;
+        Some(node.place.clone())
     }
 
     /// Notes that the servers do not have the node: its create request was refused, it was deleted,
@@ -267,11 +255,12 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         wanted.filter_map(begin).collect()
     }
 
-    /// Handles the answer to a look in the current epoch. `shows` returns the node with an id, if
-    /// the look found it; `shows` is `None` if the look failed. The look was sent after the orphans
-    /// that it covers had remained unanswered. Therefore, if their epoch is the current one, the
-    /// look was sent and answered in it as well. The client looks until `later` for orphans that
-    /// another server may carry out late.
+    /// Handles the answer to a look in the current epoch. Returns the orphans that it found, which
+    /// have to be deleted now, and the look that has to be sent now. `shows` returns the node with
+    /// an id, if the look found it; `shows` is `None` if the look failed. The look was sent after
+    /// the orphans that it covers had remained unanswered. Therefore, if their epoch is the current
+    /// one, the look was sent and answered in it as well. The client looks until `later` for
+    /// orphans that another server may carry out late.
     pub(crate) fn looked<F>(
         &mut self,
         place: &P,
@@ -279,13 +268,11 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         is_answered: bool,
         epoch: u64,
         [now, later]: [T; 2],
-    ) -> Looked<F, T> {
-        let mut looked = Looked { found: Vec::new(), next: None };
-        let Some(open) = self.open.get_mut(place) else {
-            return looked;
-        };
-        let Some(look) = open.look.take() else {
-            return looked;
+    ) -> (Vec<(Key, F)>, Option<Look<T>>) {
+        let mut found = Vec::new();
+        let look = self.open.get_mut(place).and_then(|open| Some((open.look.take()?, open)));
+        let Some((look, open)) = look else {
+            return (found, None);
         };
         let again = mem::take(&mut open.again);
         let covered: Vec<_> = open.orphans.drain(..look.covers).collect();
@@ -300,7 +287,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 Some(Some(node)) => {
                     sys::reached("an orphan is found");
                     self.set(key, State::Going);
-                    looked.found.push((key, node));
+                    found.push((key, node));
                 }
                 Some(None) if is_same || create.epoch.is_none() && look.begun >= create.until => {
                     sys::reached_if(
@@ -324,9 +311,9 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         open.orphans.extend(left);
         let due = self.open.get(place).and_then(|open| self.due_in(open));
         let begin = |due| self.open.get_mut(place)?.begin(now, due <= now);
-        looked.next = due.filter(|_| again && is_answered).and_then(begin);
+        let next = due.filter(|_| again && is_answered).and_then(begin);
         self.close_if_empty(place);
-        looked
+        (found, next)
     }
 
     /// Forgets the nodes of the places whose session is over.

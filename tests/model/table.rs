@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stateright::{Model, Property};
 
 use super::check::Checked;
-use super::nodes::{Key, Look, Looked, Table, Unanswered};
+use super::nodes::{Key, Look, Table, Unanswered};
 
 pub(crate) const ENTERED: &str = "each node that exists or may appear has an entry";
 pub(crate) const OWNED: &str = "nothing is deleted that a call has, and nothing twice";
@@ -154,12 +154,12 @@ impl World {
         let shows = |id: &str| shown?.get(&id.parse().expect("a number")).copied();
         let shows = shown.is_some().then_some(shows);
         let times = [self.now, self.now + T];
-        let Looked { found, next } =
-            self.table.looked(&PLACE, shows, is_answered, connection, times);
+        let (found, next) = self.table.looked(&PLACE, shows, is_answered, connection, times);
         for (key, call) in found {
             self.is_wrong |= self.calls[call] != Call::Over;
             self.is_wrong |= self.deleting.insert(call, key).is_some();
-            self.is_wrong |= self.table.delete(key) || self.table.unanswered(key).is_some();
+            self.is_wrong |=
+                self.table.delete(key).is_some() || self.table.unanswered(key).is_some();
         }
         next.into_iter().for_each(|look| self.begin(look));
     }
@@ -180,8 +180,8 @@ impl World {
             }
             Call::Unanswered(key) => self.give_up(key, broken),
             Call::Owns(key) => {
-                self.is_wrong |= !self.table.delete(key);
-                self.is_wrong |= self.table.delete(key);
+                self.is_wrong |= self.table.delete(key).is_none();
+                self.is_wrong |= self.table.delete(key).is_some();
                 self.deleting.insert(call, key);
             }
             Call::Idle | Call::Over => {}

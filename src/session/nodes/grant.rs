@@ -1,6 +1,5 @@
 //! A hold: a grant of nodes, until it is released or lost.
 
-use std::fmt;
 use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -31,68 +30,36 @@ pub enum HoldState {
 }
 
 /// One hold.
-#[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
     /// The thread that acquired it.
     pub(super) thread: ThreadId,
     /// The `hold_at_most` of the call that acquired it. The other options are those of the nodes.
     pub(super) at_most: Option<Duration>,
+    since: Instant,
     ending: Mutex<Ending>,
     ended: Signal,
-    since: Instant,
-    /// The observer of its end. The first thread that reports to it takes it out.
-    observed: Mutex<Option<Observed>>,
     /// The channels for revocation requests, one for each node. They are created when the program
     /// first listens to one of them.
-    requests: OnceLock<Box<[Requested]>>,
-    /// The functions to call after it has ended.
-    on_end: Mutex<Vec<OnEnd>>,
+    requests: OnceLock<Vec<Receiver<()>>>,
 }
 
-/// The channel for the revocation requests of one node. It is disconnected when the hold ends.
-#[derive(Debug)]
-struct Requested {
-    sender: Mutex<Option<Sender<()>>>,
-    receiver: Receiver<()>,
-}
-
-/// A function of the user.
-struct OnEnd(Box<dyn FnOnce() + Send>);
-
-impl fmt::Debug for OnEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnEnd")
-    }
-}
-
-#[derive(Debug)]
 struct Ending {
-    /// How it has ended, or `None` if it has not.
-    end: Option<End>,
+    /// How it has ended: as lost or released. `None` if it has not.
+    end: Option<HoldState>,
     /// The instant until which it may last.
     due: Option<Instant>,
+    /// The observer of its end. The first thread that reports to it takes it out.
+    observed: Option<Observed>,
+    /// The channels are disconnected when it ends.
+    requests: Vec<Sender<()>>,
+    /// The functions of users to call after it has ended.
+    calls: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl Ending {
     fn is_overdue(&self) -> bool {
         self.due.is_some_and(|due| due <= sys::now())
-    }
-}
-
-/// How a hold has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum End {
-    Released,
-    Lost(LossReason),
-}
-
-impl End {
-    fn loss(self) -> Option<LossReason> {
-        match self {
-            End::Released => None,
-            End::Lost(reason) => Some(reason),
-        }
     }
 }
 
@@ -105,12 +72,16 @@ impl Grant {
             nodes: Arc::clone(nodes),
             thread: thread::current().id(),
             at_most,
-            ending: Mutex::new(Ending { end: None, due }),
-            ended: Signal::default(),
             since,
-            observed: Mutex::default(),
+            ending: Mutex::new(Ending {
+                end: None,
+                due,
+                observed: None,
+                requests: Vec::new(),
+                calls: Vec::new(),
+            }),
+            ended: Signal::default(),
             requests: OnceLock::new(),
-            on_end: Mutex::default(),
         })
     }
 
@@ -141,7 +112,7 @@ impl Grant {
     }
 
     /// Returns how it has ended, if that was detected.
-    pub(super) fn known_end(&self) -> Option<End> {
+    pub(super) fn known_end(&self) -> Option<HoldState> {
         self.ending.lock().end
     }
 
@@ -156,8 +127,7 @@ impl Grant {
         let is_connected = self.nodes.term.is_connected();
         let (left, reason) = self.left();
         match self.known_end() {
-            Some(End::Released) => HoldState::Released,
-            Some(End::Lost(reason)) => HoldState::Lost(reason),
+            Some(end) => end,
             None if left.is_zero() => HoldState::Lost(reason),
             None if is_connected => HoldState::Held,
             None => HoldState::Suspended,
@@ -167,15 +137,11 @@ impl Grant {
     /// Returns the time until it ends by the clocks, and the reason of that loss.
     pub(super) fn left(&self) -> (Duration, LossReason) {
         let lease = self.nodes.term.left();
-        match self.due().map(|due| due.saturating_duration_since(sys::now())) {
+        let due = self.ending.lock().due;
+        match due.map(|due| due.saturating_duration_since(sys::now())) {
             Some(left) if left < lease => (left, LossReason::HeldTooLong),
             _ => (lease, LossReason::LeaseExpired),
         }
-    }
-
-    /// Returns the instant until which it may last.
-    fn due(&self) -> Option<Instant> {
-        self.ending.lock().due
     }
 
     /// Returns when it ends by the clocks, according to the current lease. Returns `None` if only
@@ -183,7 +149,7 @@ impl Grant {
     pub(in crate::session) fn ends_at(&self) -> Option<Instant> {
         let has_margin = !self.nodes.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
-        self.due().into_iter().chain(lost).min()
+        self.ending.lock().due.into_iter().chain(lost).min()
     }
 
     /// Sets the instant until which it may last, which is at least its minimum time. Returns false
@@ -196,16 +162,6 @@ impl Grant {
             ending.due = Some(due);
         }
         !is_over
-    }
-
-    /// Ends it as lost if it has lasted for too long. [`raise`](Grant::raise) has to follow.
-    pub(super) fn end_overdue(&self) -> bool {
-        let mut ending = self.ending.lock();
-        let is_overdue = ending.is_overdue();
-        if is_overdue {
-            ending.end.get_or_insert(End::Lost(LossReason::HeldTooLong));
-        }
-        is_overdue
     }
 
     /// Returns the time until it is lost by the clocks; zero if it is not held.
@@ -239,15 +195,21 @@ impl Grant {
     /// Registers the observer, which is notified when the hold ends. If it has already ended,
     /// returns the report, which the caller has to make.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
-        *self.observed.lock() = Some(observed.clone());
-        self.known_end().and_then(|end| self.take_report(end))
+        self.ending.lock().observed = Some(observed.clone());
+        self.take_report()
     }
 
     /// Returns the report of its end to the observer, but only to the first caller. Call the report
     /// on a thread where an observer may block.
-    pub(in crate::session) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
-        let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
-        Some(move || observed.ended(held, end.loss()))
+    pub(in crate::session) fn take_report(&self) -> Option<impl FnOnce() + Send + use<>> {
+        let mut ending = self.ending.lock();
+        let (end, held) = (ending.end?, sys::now() - self.since);
+        let observed = ending.observed.take()?;
+        let loss = match end {
+            HoldState::Lost(reason) => Some(reason),
+            _ => None,
+        };
+        Some(move || observed.ended(held, loss))
     }
 
     /// Releases it with `release`, and then reports that to the observer.
@@ -255,8 +217,8 @@ impl Grant {
         let held = sys::now() - self.since;
         let released = release();
         // If a loss was detected earlier, the thread that detected it reports it.
-        let is_released = self.known_end() == Some(End::Released);
-        let observed = is_released.then(|| self.observed.lock().take()).flatten();
+        let is_released = self.known_end() == Some(HoldState::Released);
+        let observed = is_released.then(|| self.ending.lock().observed.take()).flatten();
         if let Some(observed) = observed {
             observed.ended(held, released.as_ref().err().and_then(Error::loss));
         }
@@ -269,44 +231,32 @@ impl Grant {
         let mut is_new = false;
         let requests = self.requests.get_or_init(|| {
             is_new = true;
-            let requested = |_: &Node| {
-                let (sender, receiver) = bounded(1);
-                Requested { sender: Mutex::new(Some(sender)), receiver }
-            };
-            self.list().iter().map(requested).collect()
+            let (senders, receivers) = self.list().iter().map(|_| bounded(1)).unzip();
+            let mut ending = self.ending.lock();
+            if ending.end.is_none() {
+                ending.requests = senders;
+            }
+            receivers
         });
-        // This is done after the channels exist, so that neither a request nor the end is missed.
+        // This is done after the channels exist, so that no request is missed.
         if is_new {
             let requested = (0..requests.len()).filter(|index| self.nodes.is_requested(*index));
             requested.for_each(|index| self.tell_request(index));
-            if self.is_over() {
-                self.end_requests();
-            }
         }
-        &requests[index].receiver
+        &requests[index]
     }
 
     /// Notifies the receivers that the lock was requested from the holder of the node with this
     /// index.
     pub(crate) fn tell_request(&self, index: usize) {
-        if let Some(requests) = self.requests.get()
-            && let Some(sender) = &*requests[index].sender.lock()
-        {
-            // If the channel is full, it contains an unread request.
-            let _ = sender.try_send(());
-        }
-    }
-
-    fn end_requests(&self) {
-        for requested in self.requests.get().into_iter().flatten() {
-            let sender = requested.sender.lock().take();
-            drop(sender);
-        }
+        let sender = self.ending.lock().requests.get(index).cloned();
+        // If the channel is full, it contains an unread request.
+        let _ = sender.map(|sender| sender.try_send(()));
     }
 
     /// Schedules `call` for after its end, on a thread where it may block.
     pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
-        self.on_end.lock().push(OnEnd(Box::new(call)));
+        self.ending.lock().calls.push(Box::new(call));
         // Otherwise, the thread that ends it makes the call later.
         if self.is_over() {
             self.tell_end();
@@ -314,20 +264,21 @@ impl Grant {
     }
 
     fn tell_end(&self) {
-        let all = mem::take(&mut *self.on_end.lock());
+        let calls = mem::take(&mut self.ending.lock().calls);
         if let Some(requests) = self.nodes.term.requests.upgrade() {
-            all.into_iter().for_each(|OnEnd(call)| requests.zk.call_aside(call));
+            calls.into_iter().for_each(|call| requests.zk.call_aside(call));
         }
     }
 
     /// Sets how it ended. [`raise`](Grant::raise) has to follow, while no mutex is locked.
-    pub(super) fn set_end(&self, end: End) {
+    pub(super) fn set_end(&self, end: HoldState) {
         self.ending.lock().end.get_or_insert(end);
     }
 
     /// Notifies all listeners that it has ended.
     pub(super) fn raise(&self) {
-        self.end_requests();
+        let requests = mem::take(&mut self.ending.lock().requests);
+        drop(requests);
         self.ended.raise();
         self.tell_end();
     }
