@@ -13,6 +13,7 @@ use crate::base::data::REVOKE;
 use crate::base::error::{Error, Result};
 use crate::base::path::LockPath;
 use crate::base::sys::thread;
+use crate::base::version::Version;
 use crate::base::wait::Until;
 use crate::contenders::{contenders, paths_below, remove, verify};
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
@@ -261,12 +262,12 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::PermissionDenied`].
-    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, i32)>> {
+    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, Version)>> {
         let path = path.as_ref();
         LockPath::parse_node(path)?;
         let until = Until::within(self.inner.requests.patience());
         match self.inner.requests.read(path, &until) {
-            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Ok((data, stat)) => Ok(Some((data, stat.version.into()))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
             Err(failure) => Err(self.inner.requests.error(path, failure)),
         }

@@ -436,6 +436,7 @@ pub use base::acl::Acl;
 pub use base::contender::{Contender, Kind};
 pub use base::error::{ConflictReason, Error, ErrorKind, LossReason, Result};
 pub use base::options::LockOptions;
+pub use base::version::Version;
 pub use base::wait::{CancelToken, Wait};
 pub use client::{Client, ClientBuilder};
 pub use held::guard::{Guard, ReentrantGuard};

@@ -52,6 +52,7 @@ pub enum Error {
     /// `/zookeeper`. Each part has at most 255 bytes, and the whole path, without the chroot, at
     /// most 4096. A part must not have the name [of a contender](crate::guide::names#paths). Calls
     /// that lock also return this error if an existing node is in the way.
+    #[non_exhaustive]
     InvalidPath {
         /// The path that the caller passed.
         path: String,
@@ -59,6 +60,7 @@ pub enum Error {
         reason: String,
     },
     /// An argument other than a path, or a setting, cannot be used.
+    #[non_exhaustive]
     InvalidArgument {
         /// The argument or setting.
         what: &'static str,
@@ -66,6 +68,7 @@ pub enum Error {
         reason: String,
     },
     /// No server of the list could be used when the client was created.
+    #[non_exhaustive]
     Connect {
         /// The connect string.
         hosts: String,
@@ -76,11 +79,13 @@ pub enum Error {
     },
     /// The operating system refused to start a thread for a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
+    #[non_exhaustive]
     SpawnThread {
         /// The message of the operating system.
         cause: String,
     },
     /// The servers did not confirm `Client::close` in time.
+    #[non_exhaustive]
     CloseTimeout {
         /// The limit of the wait. It counts from the call, or from the end of the connection if
         /// that was earlier.
@@ -90,6 +95,7 @@ pub enum Error {
     /// it broke before the answer arrived, or the call timed out before the answer without having
     /// found another contender ahead. The client reconnects by itself: call again. The call has
     /// changed nothing, and holds nothing.
+    #[non_exhaustive]
     Disconnected {
         /// The lock's path.
         path: String,
@@ -100,11 +106,13 @@ pub enum Error {
     /// and [`Registration::end_session`](crate::Registration::end_session). If a release gets no
     /// answer, that is not an error, because the client repeats the deletion until the node is
     /// gone.
+    #[non_exhaustive]
     MaybeDone {
         /// The lock's path.
         path: String,
     },
     /// The hold ended before it was released. Another client may already hold the lock.
+    #[non_exhaustive]
     Lost {
         /// The lock's path.
         path: String,
@@ -113,6 +121,7 @@ pub enum Error {
     },
     /// The lock is held, but a node is not in the state that the
     /// [`Transaction`](crate::Transaction) requires. The servers carried out none of its writes.
+    #[non_exhaustive]
     Conflict {
         /// The path of the node.
         path: String,
@@ -121,11 +130,13 @@ pub enum Error {
     },
     /// The call was `unlock()` on a lock that is not locked, or `release()` on a hold that has
     /// already ended.
+    #[non_exhaustive]
     NotHeld {
         /// The lock's path.
         path: String,
     },
     /// The call was `unlock()` on a lock that another thread of this process owns.
+    #[non_exhaustive]
     NotOwner {
         /// The lock's path.
         path: String,
@@ -134,11 +145,13 @@ pub enum Error {
     },
     /// The calling thread already holds this lock, through another object of the same client or as
     /// a reader. The call would wait for that hold, or queue behind a writer that waits for it.
+    #[non_exhaustive]
     WouldDeadlock {
         /// The lock's path.
         path: String,
     },
     /// The [`CancelToken`](crate::CancelToken) of the call was cancelled.
+    #[non_exhaustive]
     Cancelled {
         /// The lock's path.
         path: String,
@@ -146,12 +159,14 @@ pub enum Error {
     /// The client has been closed.
     Closed,
     /// The server refused the request, because the ACL does not allow it with these credentials.
+    #[non_exhaustive]
     PermissionDenied {
         /// The lock's path. If the request concerned a node that cannot be deleted, or that the
         /// program reads or writes, this is the path of that node.
         path: String,
     },
     /// A limit of this library was reached.
+    #[non_exhaustive]
     LimitExceeded {
         /// What is limited.
         what: &'static str,
@@ -160,6 +175,7 @@ pub enum Error {
     },
     /// Some of several locks could not be released. The call tried to release all of them, and
     /// released those without a failure in this list.
+    #[non_exhaustive]
     Multiple {
         /// The failures, in the order in which they happened. If an error prevented a call from
         /// acquiring all of its locks, that error is first. The others happened while the call gave
@@ -167,6 +183,7 @@ pub enum Error {
         failures: Vec<Error>,
     },
     /// The server answered with an error that none of the other variants covers.
+    #[non_exhaustive]
     ZooKeeper {
         /// The lock's path.
         path: String,
@@ -236,8 +253,22 @@ pub enum ConflictReason {
 }
 
 impl Error {
-    pub(crate) fn not_held(path: &str) -> Error {
-        Error::NotHeld { path: path.to_owned() }
+    /// Creates [`Error::NotHeld`], for your own implementation of [`Lock`](crate::Lock).
+    #[must_use]
+    pub fn not_held(path: impl AsRef<str>) -> Error {
+        Error::NotHeld { path: path.as_ref().to_owned() }
+    }
+
+    /// Creates [`Error::Disconnected`], for your own implementation of [`Lock`](crate::Lock).
+    #[must_use]
+    pub fn disconnected(path: impl AsRef<str>) -> Error {
+        Error::Disconnected { path: path.as_ref().to_owned() }
+    }
+
+    /// Creates [`Error::Cancelled`], for your own implementation of [`Lock`](crate::Lock).
+    #[must_use]
+    pub fn cancelled(path: impl AsRef<str>) -> Error {
+        Error::Cancelled { path: path.as_ref().to_owned() }
     }
 
     pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {

@@ -14,4 +14,5 @@ pub(crate) mod path;
 pub(crate) mod signal;
 pub(crate) mod stay;
 pub(crate) mod sys;
+pub(crate) mod version;
 pub(crate) mod wait;

@@ -148,7 +148,7 @@ impl Wait {
         match self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             true => {
                 sys::reached("a call is cancelled before it begins");
-                Err(Error::Cancelled { path: path.to_owned() })
+                Err(Error::cancelled(path))
             }
             false => Ok(()),
         }

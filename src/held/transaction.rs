@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::base::error::Result;
 use crate::base::path::LockPath;
+use crate::base::version::Version;
 use crate::held::hold::Hold;
 use crate::session::{What, Write};
 
@@ -68,8 +69,8 @@ impl Transaction {
     }
 
     /// Requires that the node at `path` exists, with this version if one is given.
-    pub fn check(self, path: impl AsRef<str>, version: impl Into<Option<i32>>) -> Transaction {
-        self.with(path, What::Check(version.into()))
+    pub fn check(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
+        self.with(path, What::Check(number(version)))
     }
 
     /// Sets the data of the node at `path`. The node must exist, with this version if one is given.
@@ -78,9 +79,9 @@ impl Transaction {
         self,
         path: impl AsRef<str>,
         data: impl Into<Vec<u8>>,
-        version: impl Into<Option<i32>>,
+        version: impl Into<Option<Version>>,
     ) -> Transaction {
-        self.with(path, What::Set(data.into(), version.into()))
+        self.with(path, What::Set(data.into(), number(version)))
     }
 
     /// Creates a persistent node, with the client's [ACL](crate::ClientBuilder::acl). Its version
@@ -91,8 +92,8 @@ impl Transaction {
 
     /// Deletes the node at `path`. The node must exist, with this version if one is given, and have
     /// no children.
-    pub fn delete(self, path: impl AsRef<str>, version: impl Into<Option<i32>>) -> Transaction {
-        self.with(path, What::Delete(version.into()))
+    pub fn delete(self, path: impl AsRef<str>, version: impl Into<Option<Version>>) -> Transaction {
+        self.with(path, What::Delete(number(version)))
     }
 
     /// Carries out all writes in this order, or none. A transaction without writes only checks
@@ -129,6 +130,10 @@ impl Transaction {
         }
         self.holds[0].commit(&self.holds, &self.writes)
     }
+}
+
+fn number(version: impl Into<Option<Version>>) -> Option<i32> {
+    version.into().map(i32::from)
 }
 
 /// Prints without the data, which may be secret.

@@ -46,7 +46,7 @@ pub trait Lock: Debug + Send + Sync {
     /// to each member. Returns false if another contender is ahead until the wait is over. Without
     /// a limit, it returns true or an error. All other calls that lock call this method.
     ///
-    /// A lock type of your own should return [`Error::Cancelled`](crate::Error::Cancelled) when the
+    /// A lock type of your own should return [`Error::cancelled`](crate::Error::cancelled) when the
     /// [token](Wait::cancel_token) of `wait` is cancelled, even if it was cancelled before the
     /// call.
     ///

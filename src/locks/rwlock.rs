@@ -1,10 +1,12 @@
 //! The read-write lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
+use crate::base::wait::Wait;
 use crate::client::Client;
 use crate::held::guard::{ReentrantGuard, ThisThread};
 use crate::locks::handle::{LockHandle, Read, Write};
@@ -14,8 +16,7 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 ///
 /// [`read`](DistributedRwLock::read), [`write`](DistributedRwLock::write) and their variants return
 /// guards. [`reader`](DistributedRwLock::reader) and [`writer`](DistributedRwLock::writer) return
-/// handles to the two sides, each of which is a [`Lock`](crate::Lock). The handles have the calls
-/// that wait for a time, such as [`try_acquire_for`](LockHandle::try_acquire_for). Clones, and all handles that
+/// handles to the two sides, each of which is a [`Lock`](crate::Lock). Clones, and all handles that
 /// they return, belong to the same object.
 ///
 /// # Who owns a hold
@@ -137,6 +138,24 @@ impl DistributedRwLock {
         self.reader().try_acquire()
     }
 
+    /// Acquires the lock as a reader. Waits for at most `timeout`, which includes the wait for a
+    /// connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire_for`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn try_read_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
+        self.reader().try_acquire_for(timeout)
+    }
+
+    /// Acquires the lock as a reader. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or
+    /// an `Instant`.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire_within`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn read_within(&self, wait: impl Into<Wait>) -> Result<Option<ReentrantGuard>> {
+        self.reader().acquire_within(wait)
+    }
+
     /// Acquires the lock as the only writer, without readers. The guard releases it when dropped.
     /// Waits without a limit, including for a connection.
     ///
@@ -153,6 +172,24 @@ impl DistributedRwLock {
     /// As [`LockHandle::try_acquire`], and those of [`WriteLock`](WriteLock#errors).
     pub fn try_write(&self) -> Result<Option<ReentrantGuard>> {
         self.writer().try_acquire()
+    }
+
+    /// Acquires the lock as the only writer. Waits for at most `timeout`, which includes the wait
+    /// for a connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire_for`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn try_write_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
+        self.writer().try_acquire_for(timeout)
+    }
+
+    /// Acquires the lock as the only writer. Waits as long as `wait` allows: a [`Wait`], a
+    /// `Duration`, or an `Instant`.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire_within`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn write_within(&self, wait: impl Into<Wait>) -> Result<Option<ReentrantGuard>> {
+        self.writer().acquire_within(wait)
     }
 
     /// Returns a handle to the reading side, which is a [`Lock`](crate::Lock). Sends no request.

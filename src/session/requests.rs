@@ -246,7 +246,7 @@ impl Requests {
         match self.is_connected() {
             _ if self.is_closed() => Err(Error::Closed),
             true => Ok(()),
-            false => Err(Error::Disconnected { path: path.to_owned() }),
+            false => Err(Error::disconnected(path)),
         }
     }
 
@@ -444,10 +444,10 @@ impl Requests {
             _ if self.is_closed() => Error::Closed,
             Failure::Stopped(stopped) | Failure::NotSent(stopped) => match stopped {
                 Stopped::Closed => Error::Closed,
-                Stopped::Cancelled => Error::Cancelled { path },
-                Stopped::Deadline | Stopped::Outage => Error::Disconnected { path },
+                Stopped::Cancelled => Error::cancelled(path),
+                Stopped::Deadline | Stopped::Outage => Error::disconnected(path),
             },
-            Failure::Broken | Failure::SessionOver => Error::Disconnected { path },
+            Failure::Broken | Failure::SessionOver => Error::disconnected(path),
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::PermissionDenied { path },
                 ErrorKind::InvalidAcl => {

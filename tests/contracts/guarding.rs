@@ -1,11 +1,15 @@
 //! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
-use zoolock::{Client, ConflictReason, Error, Guard, LossReason};
+use zoolock::{Client, ConflictReason, Error, Guard, LossReason, Version};
 
 use common::*;
 
 use crate::every::Pair;
 use crate::is_invalid;
+
+fn at(version: i32) -> Version {
+    Version::from(version)
+}
 
 /// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
@@ -31,18 +35,18 @@ fn transaction_applies_all_in_order_or_names_the_failed_part() {
     let hold = held(&client, "guard");
     let below = format!("{b}/below");
     hold.transaction().commit().unwrap();
-    let all = hold.transaction().check(&a, 0).set(&a, "new", 0).create(&below, "made");
+    let all = hold.transaction().check(&a, at(0)).set(&a, "new", at(0)).create(&below, "made");
     println!("{all:?}");
     assert!(!format!("{all:?}").contains("made"), "data may be secret: {all:?}");
-    all.set(&below, "set", None).delete(&below, 1).create(&below, "again").commit().unwrap();
+    all.set(&below, "set", None).delete(&below, at(1)).create(&below, "again").commit().unwrap();
     has(&a, "new", 1);
     has(&below, "again", 0);
     let (gone, orphan) = (format!("{a}/gone"), format!("{a}/gone/below"));
     let write = || hold.transaction().set(&a, "never", None);
     for (refused, at, expected) in [
-        (write().check(&a, 7), &a, ConflictReason::BadVersion),
-        (write().set(&b, "x", 1), &b, ConflictReason::BadVersion),
-        (write().delete(&below, 5), &below, ConflictReason::BadVersion),
+        (write().check(&a, at(7)), &a, ConflictReason::BadVersion),
+        (write().set(&b, "x", at(1)), &b, ConflictReason::BadVersion),
+        (write().delete(&below, at(5)), &below, ConflictReason::BadVersion),
         (write().check(&gone, None), &gone, ConflictReason::NoNode),
         (write().set(&gone, "x", None), &gone, ConflictReason::NoNode),
         (write().delete(&gone, None), &gone, ConflictReason::NoNode),
@@ -78,10 +82,10 @@ fn invalid_transaction_is_refused_before_a_request() {
     for (refused, says) in [
         (hold.transaction().set("/x", vec![0; 1 << 20], None), "transaction"),
         (hold.transaction().and_held(&others), "hold"),
-        (hold.transaction().set("/x", "", -1), "version"),
-        (hold.transaction().check("/x", -1), "version"),
+        (hold.transaction().set("/x", "", at(-1)), "version"),
+        (hold.transaction().check("/x", at(-1)), "version"),
         (hold.transaction().delete(&own, None), "path"),
-        (hold.transaction().set(&own, "", 0), "path"),
+        (hold.transaction().set(&own, "", at(0)), "path"),
     ] {
         is_invalid(says, &refused.commit());
     }
@@ -139,6 +143,6 @@ fn transaction_requires_every_one_of_its_holds() {
     assert!(first.is_held());
     has(&guarded, "new", 1);
     // Holds that the transaction no longer knows do not block a hand-off or release of the first.
-    first.transaction().set(&guarded, "alone", 1).commit().unwrap();
+    first.transaction().set(&guarded, "alone", at(1)).commit().unwrap();
     has(&guarded, "alone", 2);
 }

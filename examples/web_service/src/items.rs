@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, DistributedLock, Error, ErrorKind, LockOptions, Wait};
+use zoolock::{Client, ClientState, DistributedLock, Error, ErrorKind, LockOptions, Version, Wait};
 
 use crate::http::{Answer, Request};
 
@@ -92,7 +92,7 @@ fn bad_name(reason: &str) -> Answer {
     Answer::new("400 Bad Request", format!("not a name of an item: {reason}\n"))
 }
 
-fn parse(data: Option<&(Vec<u8>, i32)>) -> Result<u64, Answer> {
+fn parse(data: Option<&(Vec<u8>, Version)>) -> Result<u64, Answer> {
     let Some((data, _)) = data else { return Ok(0) };
     let count = std::str::from_utf8(data).ok().and_then(|count| count.parse().ok());
     count.ok_or_else(|| Answer::new("500 Internal Server Error", "the count is damaged\n"))
