@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
-use zoolock::{CancelToken, Client, DistributedSemaphore, Error, LockOptions};
+use zoolock::{CancelToken, Client, Error, LockOptions};
 
 use common::*;
 
@@ -181,27 +181,6 @@ fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
     let reason = "its node was deleted";
     let keys = [Some(path.clone()), Some(reason.to_owned())];
     assert_eq!(lines, [(format!("ERROR lock {path} was lost: {reason}"), keys)]);
-}
-
-#[test]
-fn observer_counts_permits_taken_together_as_one_hold() {
-    let notes = Notes::default();
-    let client = observed(&notes);
-    let options = LockOptions::new().name("licences");
-    let path = fresh_path("permits-told");
-    let semaphore = DistributedSemaphore::with_options(&client, path, 5, options).unwrap();
-    let three = semaphore.acquire(3).unwrap();
-    let two = semaphore.try_acquire(2).unwrap().unwrap();
-    notes.were("licences", &["Acquired"; 2]);
-    assert!(semaphore.try_acquire(1).unwrap().is_none());
-    assert!(semaphore.try_acquire_for(1, BRIEFLY).unwrap().is_none());
-    assert!(semaphore.acquire(6).is_err());
-    let failed = notes.take();
-    assert_eq!([0, 1].map(|at| &*failed[at].what), ["Busy", "TimedOut"]);
-    assert!(failed[2].what.starts_with("Failed(InvalidArgument"), "{failed:?}");
-    three.release().unwrap();
-    drop(two);
-    notes.were("licences", &["Released", "Released"]);
 }
 
 #[test]

@@ -51,27 +51,6 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
 }
 
 #[test]
-fn lost_term_is_followed_by_another_and_is_no_failure() {
-    let (path, (tell, terms)) = (fresh_path("over"), unbounded());
-    warnings(&path);
-    let one = candidate(&client(), &path, move |term| {
-        tell.send(Hold::clone(term)).unwrap();
-        term.wait_timeout(EVER);
-    });
-    let mut last = 0;
-    for _ in 0..3 {
-        let hold = terms.recv_timeout(SOON).unwrap();
-        assert!(hold.fencing_token() > last);
-        last = hold.fencing_token();
-        delete_node(&hold);
-    }
-    terms.recv_timeout(SOON).unwrap();
-    assert!(one.is_healthy());
-    one.shutdown();
-    assert!(warnings(&path).iter().all(|line| !line.contains("failed")), "{:?}", warnings(&path));
-}
-
-#[test]
 fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     let (own, path, (tell, events)) = (client(), fresh_path("shutdown"), unbounded());
     let told = tell.clone();

@@ -5,8 +5,7 @@ use std::fs;
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -20,53 +19,23 @@ use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, LossReason, Reaper};
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        let folder = env::temp_dir().join(format!("reaping{}", fresh_path("").replace('/', "-")));
-        fs::create_dir(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("socket")
-    }
+/// A process that sleeps, until its drop kills it.
+fn sleeper() -> Beside {
+    let mut command = Command::new("sleep");
+    command.arg("1000");
+    Beside::start(command)
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A process that sleeps, until it is killed.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn start() -> Sleeper {
-        Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
-    }
-
-    fn handle(&self) -> OwnedFd {
-        let pid = Pid::from_raw(self.0.id().cast_signed()).unwrap();
-        pidfd_open(pid, PidfdFlags::empty()).unwrap()
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn handle_of(process: &Beside) -> OwnedFd {
+    let pid = Pid::from_raw(process.id().cast_signed()).unwrap();
+    pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
 
 /// A connection to a reaper, by which a test registers what it wants.
 struct Line(OwnedFd);
 
 impl Line {
-    fn to(socket: &Path) -> Line {
+    fn to(socket: &str) -> Line {
         let kind = SocketType::SEQPACKET;
         let line = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
         connect(&line, &SocketAddrUnix::new(socket).unwrap()).unwrap();
@@ -96,10 +65,10 @@ impl Line {
     }
 
     /// Registers a client's session as that of another process.
-    fn register(&self, client: &Client, process: &Sleeper, margin: Duration) {
+    fn register(&self, client: &Client, process: &Beside, margin: Duration) {
         let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).unwrap();
         let registration = client.registration().unwrap().to_text();
-        let files = [process.handle(), margin];
+        let files = [handle_of(process), margin];
         assert_eq!(self.ask(registration.as_bytes(), &files.each_ref().map(AsFd::as_fd)), "ok");
     }
 }
@@ -121,104 +90,51 @@ fn is_ended(hold: &Hold) {
 }
 
 /// The reaper has handled by then all that happened before.
-fn has_looked(socket: &Path) {
+fn has_looked(socket: &str) {
     assert_ne!(Line::to(socket).ask(b"anything", &[]), "ok");
-}
-
-/// What a test does as the process that dies: it takes these locks, each with a margin in seconds.
-fn hold_until_the_end(path: &str, locks: &[(&str, u64)]) -> ! {
-    let client = Client::from_env().unwrap();
-    let locks = locks.iter().map(|(place, margin)| {
-        let options = LockOptions::new().margin(Duration::from_secs(*margin));
-        let path = format!("{path}/{place}");
-        let lock = DistributedLock::with_options(&client, &path, options).unwrap();
-        lock.lock().unwrap();
-        lock
-    });
-    let _locks: Vec<_> = locks.collect();
-    wait_until("it is registered", SOON, || client.stats().is_registered);
-    println!("inside {}", std::process::id());
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    std::process::exit(0)
-}
-
-/// Starts this test as the process that dies.
-fn doomed(test: &str, path: &str, folder: &Folder) -> Beside {
-    let mut command = alone(test, OWN_PROCESS, path);
-    command.env("ZOOLOCK_REAPER", folder.socket());
-    let process = Beside::start(command);
-    process.is_inside();
-    process
-}
-
-#[test]
-fn locks_of_a_process_that_dies_are_free_at_once() {
-    if let Ok(path) = env::var(OWN_PROCESS) {
-        hold_until_the_end(&path, &[("a", 0)]);
-    }
-    let test = "reaping::locks_of_a_process_that_dies_are_free_at_once";
-    let (folder, path, client) = (Folder::new(), fresh_path("dies"), client());
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let signals = [Signal::SIGKILL, Signal::SIGABRT, Signal::SIGTERM];
-    for signal in signals.map(Some).into_iter().chain([None]) {
-        let mut process = doomed(test, &path, &folder);
-        match signal {
-            Some(signal) => process.signal(signal),
-            // It exits, and closes nothing.
-            None => process.let_go(),
-        }
-        let begun = Instant::now();
-        lock_of(&client, &format!("{path}/a")).acquire().unwrap().release().unwrap();
-        println!("{signal:?} and the next after {:?}", begun.elapsed());
-        // The servers cannot have expired it by then.
-        assert!(begun.elapsed() < SESSION / 2);
-        process.status();
-    }
 }
 
 #[test]
 fn process_that_lives_keeps_its_session() {
-    let folder = Folder::new();
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let ((client, _lock, hold), process) = (holder(), Sleeper::start());
-    let line = Line::to(&folder.socket());
+    let (_folder, socket) = scratch();
+    let _reaper = Reaper::start(&socket).unwrap();
+    let ((client, _lock, hold), process) = (holder(), sleeper());
+    let line = Line::to(&socket);
     line.register(&client, &process, Duration::ZERO);
     for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
-        send(process.0.id(), signal);
-        has_looked(&folder.socket());
+        process.signal(signal);
+        has_looked(&socket);
     }
     // Nobody but the process itself counts.
     drop(line);
-    has_looked(&folder.socket());
+    has_looked(&socket);
     assert!(hold.is_held());
     client.verify_token(hold.path(), hold.fencing_token()).unwrap();
     drop(process);
     is_ended(&hold);
 }
 
-#[test]
-fn margin_is_waited_for() {
-    let folder = Folder::new();
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let margin = Duration::from_secs(2);
-    let ((client, _lock, hold), mut process) = (holder(), Sleeper::start());
-    let line = Line::to(&folder.socket());
-    line.register(&client, &process, margin);
-    let begun = Instant::now();
-    process.0.kill().unwrap();
-    is_ended(&hold);
-    println!("after {:?}", begun.elapsed());
-    assert!(begun.elapsed() >= margin && begun.elapsed() < margin + SESSION / 2);
-}
-
+/// The process that dies is this test again. It has two locks, each with a margin in seconds.
 #[test]
 fn largest_margin_of_a_hold_is_told() {
     if let Ok(path) = env::var(OWN_PROCESS) {
-        hold_until_the_end(&path, &[("a", 2), ("b", 1)]);
+        let client = Client::from_env().unwrap();
+        let locks = [("a", 2), ("b", 1)].map(|(place, margin)| {
+            let options = LockOptions::new().margin(Duration::from_secs(margin));
+            let path = format!("{path}/{place}");
+            DistributedLock::with_options(&client, path, options).unwrap()
+        });
+        locks.iter().for_each(|lock| lock.lock().unwrap());
+        wait_until("it is registered", SOON, || client.stats().is_registered);
+        println!("inside {}", std::process::id());
+        return drop(std::io::stdin().read_to_end(&mut Vec::new()));
     }
-    let (folder, path) = (Folder::new(), fresh_path("margins"));
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let process = doomed("reaping::largest_margin_of_a_hold_is_told", &path, &folder);
+    let ((_folder, socket), path) = (scratch(), fresh_path("margins"));
+    let _reaper = Reaper::start(&socket).unwrap();
+    let mut command = alone("reaping::largest_margin_of_a_hold_is_told", OWN_PROCESS, &path);
+    command.env("ZOOLOCK_REAPER", &socket);
+    let process = Beside::start(command);
+    process.is_inside();
     let begun = Instant::now();
     process.signal(Signal::SIGKILL);
     lock_of(&client(), &format!("{path}/b")).lock().unwrap();
@@ -228,10 +144,10 @@ fn largest_margin_of_a_hold_is_told() {
 
 #[test]
 fn closed_client_and_the_session_before_are_left_alone() {
-    let folder = Folder::new();
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let ((first, _lock, hold), process) = (holder(), Sleeper::start());
-    let line = Line::to(&folder.socket());
+    let (_folder, socket) = scratch();
+    let _reaper = Reaper::start(&socket).unwrap();
+    let ((first, _lock, hold), process) = (holder(), sleeper());
+    let line = Line::to(&socket);
     line.register(&first, &process, Duration::ZERO);
     let (second, _other_lock, other) = holder();
     // The last one counts.
@@ -239,23 +155,23 @@ fn closed_client_and_the_session_before_are_left_alone() {
     drop(process);
     is_ended(&other);
     assert!(hold.is_held());
-    let (process, line) = (Sleeper::start(), Line::to(&folder.socket()));
+    let (process, line) = (sleeper(), Line::to(&socket));
     line.register(&first, &process, Duration::ZERO);
     line.send(b"forget", &[]);
     drop(process);
-    has_looked(&folder.socket());
+    has_looked(&socket);
     assert!(first.verify_token(hold.path(), hold.fencing_token()).unwrap());
 }
 
 #[test]
 fn reaper_that_is_started_again_is_found() {
-    let folder = Folder::new();
+    let (_folder, socket) = scratch();
     let server = Server::start().unwrap();
     let builder = Client::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
-    let client = connected(builder.reaper(folder.socket()));
+    let client = connected(builder.reaper(&socket));
     assert!(!client.stats().is_registered);
     for _ in 0..2 {
-        let reaper = Reaper::start(folder.socket()).unwrap();
+        let reaper = Reaper::start(&socket).unwrap();
         wait_until("it is registered", SOON, || client.stats().is_registered);
         drop(reaper);
         wait_until("it is registered no more", SOON, || !client.stats().is_registered);
@@ -265,14 +181,14 @@ fn reaper_that_is_started_again_is_found() {
 
 #[test]
 fn reaper_that_does_not_answer_is_asked_once() {
-    let (folder, server) = (Folder::new(), Server::start().unwrap());
+    let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
     let kind = SocketType::SEQPACKET;
     let silent = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-    bind(&silent, &SocketAddrUnix::new(folder.socket()).unwrap()).unwrap();
+    bind(&silent, &SocketAddrUnix::new(&socket).unwrap()).unwrap();
     listen(&silent, 8).unwrap();
     let timeout = Duration::from_secs(2);
     let builder = Client::builder(server.connect_string()).session_timeout(timeout);
-    let client = connected(builder.reaper(folder.socket()));
+    let client = connected(builder.reaper(&socket));
     let line = Line(accept(&silent).unwrap());
     assert!(line.hear().starts_with("zoolock reaper 1"));
     let begun = Instant::now();
@@ -285,12 +201,12 @@ fn reaper_that_does_not_answer_is_asked_once() {
 
 #[test]
 fn wrong_registrations_are_refused() {
-    let folder = Folder::new();
-    let _reaper = Reaper::start(folder.socket()).unwrap();
-    let ((client, _lock, hold), process) = (holder(), Sleeper::start());
+    let (_folder, socket) = scratch();
+    let _reaper = Reaper::start(&socket).unwrap();
+    let ((client, _lock, hold), process) = (holder(), sleeper());
     let good = client.registration().unwrap().to_text();
     let counter = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    let ((output, input), handle) = (pipe().unwrap(), process.handle());
+    let ((output, input), handle) = (pipe().unwrap(), handle_of(&process));
     let other_version = good.replace("reaper 1", "reaper 2");
     let files = [handle.as_fd(), counter.as_fd()];
     for (message, files) in [
@@ -302,50 +218,49 @@ fn wrong_registrations_are_refused() {
         (good.as_bytes(), &[output.as_fd(), counter.as_fd()]),
         (good.as_bytes(), &[handle.as_fd(), output.as_fd()]),
     ] {
-        let line = Line::to(&folder.socket());
+        let line = Line::to(&socket);
         let answer = line.ask(message, files);
         assert!(!answer.is_empty() && answer != "ok", "{answer:?}");
         assert_eq!(line.hear(), "", "it has hung up");
     }
     drop((input, process));
-    has_looked(&folder.socket());
+    has_looked(&socket);
     assert!(client.verify_token(hold.path(), hold.fencing_token()).unwrap());
 }
 
 #[test]
 fn socket_of_somebody_else_is_not_taken() {
-    let folder = Folder::new();
-    let reaper = Reaper::start(folder.socket()).unwrap();
-    let file = folder.0.join("file");
+    let (folder, socket) = scratch();
+    let reaper = Reaper::start(&socket).unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = at("other");
     fs::write(&file, "content").unwrap();
-    for path in
-        [folder.socket(), file.clone(), folder.0.join("no/such"), folder.0.join("x".repeat(108))]
-    {
-        let error = Reaper::start(&path).unwrap_err();
+    for path in [&socket, &file, &at("no/such"), &at(&"x".repeat(108))] {
+        let error = Reaper::start(path).unwrap_err();
         println!("{error}");
         assert!(matches!(error, Error::InvalidArgument { .. }));
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "content");
     drop(reaper);
-    assert!(!folder.socket().exists());
+    assert!(!fs::exists(&socket).unwrap());
     // That of a reaper that was killed.
-    drop(std::os::unix::net::UnixListener::bind(folder.socket()).unwrap());
-    Reaper::start(folder.socket()).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    Reaper::start(&socket).unwrap();
 }
 
 #[test]
 fn outage_is_outlasted() {
-    let (folder, server) = (Folder::new(), Server::start().unwrap());
-    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
+    let _reaper = Reaper::start(&socket).unwrap();
     let client = client_of(&server.connect_string(), SESSION);
     let path = fresh_path("outage");
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
-    let (hold, process, line) = (hold_of(&lock), Sleeper::start(), Line::to(&folder.socket()));
+    let (hold, process, line) = (hold_of(&lock), sleeper(), Line::to(&socket));
     line.register(&client, &process, Duration::ZERO);
     server.kill().unwrap();
     drop(process);
-    has_looked(&folder.socket());
+    has_looked(&socket);
     server.start_again().unwrap();
     is_ended(&hold);
     let next = client_of(&server.connect_string(), SESSION);

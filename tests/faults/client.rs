@@ -40,18 +40,6 @@ fn lazy_client_starts_without_servers() {
 }
 
 #[test]
-fn lazy_client_that_never_connects_closes_at_once() {
-    let proxy = shared_proxy();
-    proxy.cut_off();
-    let builder = Client::builder(proxy.connect_string()).session_timeout(SOON);
-    let client = builder.connect_lazily().unwrap();
-    let waiting = locking(&lock_of(&client, &fresh_path("lazy-close")));
-    client.close().unwrap();
-    let ended = waiting.result("a call of a closed client");
-    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
-}
-
-#[test]
 fn concurrent_close_ends_the_session_before_any_call_returns() {
     for cuts in [0, 1] {
         let ((proxy, client), path) = (behind_a_proxy(SESSION), fresh_path("close"));

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use zoolock::{CancelToken, ClientState, Error};
 
 use super::{LONG, SHORT};
-use common::line::Line;
 use common::*;
 
 #[test]
@@ -148,31 +147,4 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     token.cancel();
     calls.into_iter().for_each(|call| drop(call.result("a call")));
     (took < SHORT && own.stats().sessions == 1).then_some(looks)
-}
-
-#[test]
-fn release_wakes_exactly_one_waiter() {
-    const WAITERS: u64 = 20;
-    let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
-    let held = lock_of(&others, &path);
-    held.lock().unwrap();
-    let own = [(); WAITERS as usize].map(|()| client_of(&proxy.connect_string(), LONG));
-    let mut line = Line::at(&path);
-    own.iter().for_each(|own| line.join(own));
-    // Each watches its own node and the two ahead, of which the first waiter has only one.
-    wait_until("each watches", SOON, || proxy.requests(Op::SetWatches) == WAITERS);
-    let seen = || [proxy.events(), proxy.requests(Op::GetChildren)];
-    let before = seen();
-    held.unlock().unwrap();
-    line.comes_in_order();
-    // One event for each watch. A waiter lists once when it moves up, but not for a grant.
-    let [events, lists] = [before[0] + 3 * WAITERS - 1, before[1] + WAITERS - 1];
-    assert_eq!(seen(), [events, lists], "events and lists");
-    const OPS: [Op; 5] = [Op::Create, Op::GetChildren, Op::SetWatches, Op::Delete, Op::GetData];
-    let asked = OPS.map(|op| proxy.requests(op));
-    println!("creates, lists, watches, deletions and reads: {asked:?}");
-    // Each client reads once whether it may read.
-    assert_eq!(asked[4], WAITERS);
-    let all = asked[..4].iter().sum::<u64>();
-    assert_eq!(all, 5 * WAITERS - 1, "five a turn, four behind one other");
 }

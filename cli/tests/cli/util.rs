@@ -274,13 +274,6 @@ pub(crate) fn delete_node(path: &str) {
     probe().delete(&format!("{path}/{node}")).expect("deleted");
 }
 
-/// A folder of the test, and the name of a file there, which is not there yet.
-pub(crate) fn scratch() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file").to_str().expect("a plain name").to_owned();
-    (folder, file)
-}
-
 /// The supervisor of a `zoolock run`.
 #[track_caller]
 pub(crate) fn supervisor_of(zoolock: u32) -> u32 {

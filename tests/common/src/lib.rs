@@ -118,3 +118,10 @@ pub fn shared_address() -> SocketAddr {
 pub fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
 }
+
+/// A folder of the test, and the name of a file there, which is not there yet.
+pub fn scratch() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file").to_str().expect("a plain name").to_owned();
+    (folder, file)
+}

@@ -5,12 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::unbounded;
-use zoolock::{CancelToken, Client, Error, Hold, HoldState, LossReason, Result, Wait};
+use zoolock::{CancelToken, Error, Hold, HoldState, LossReason, Result, Wait};
 
 use super::Pair;
 use common::*;
-
-const ROUNDS: u64 = 8;
 
 /// Two visits and one with a timeout, all asleep in their waits.
 fn waits(object: &Object, token: &CancelToken) -> [Task<Result<()>>; 3] {
@@ -83,38 +81,6 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         let what = format!("{}: somebody was told", subject.name);
         wait_until(&what, SOON, || !warnings(&dropped).is_empty());
         ours.close().expect("twice is fine");
-    });
-}
-
-/// Waits for this many requests, or until the client falls silent: visits differ in cost.
-fn await_requests(client: &Client, count: u64) {
-    let (mut last, mut quiet) = (0, 0);
-    wait_until("it is under way", SOON, || {
-        let requests = client.stats().requests;
-        quiet = if requests == last { quiet + 1 } else { 0 };
-        last = requests;
-        requests >= count || quiet > 100
-    });
-}
-
-#[test]
-fn cancel_ends_a_call_at_any_moment() {
-    every_subject(|subject| {
-        let Pair { ours, path, object, rival: ahead, .. } =
-            Pair::of(subject, "cancel-moment", SOON);
-        ahead.lock().unwrap();
-        for round in 0..ROUNDS {
-            let before = ours.stats().requests;
-            let token = CancelToken::new();
-            let visit = Task::spawn(visit_by(object.clone(), &token));
-            // A visit sends no more than half of the rounds before it sleeps.
-            await_requests(&ours, before + 1 + round % (ROUNDS / 2));
-            token.cancel();
-            cancelled(subject, &visit.result("a cancelled call"), &path);
-            subject.await_nodes(&path, subject.nodes_of_one());
-            assert!(ahead.is_held(), "{}", subject.name);
-        }
-        ahead.unlock().unwrap();
     });
 }
 

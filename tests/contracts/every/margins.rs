@@ -113,25 +113,6 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
 }
 
 #[test]
-fn prolonged_hold_lasts_until_its_new_end() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (ours, path) = (client(), fresh_path("prolonged"));
-        let object = subject.with(&ours, &path, LockOptions::new().hold_at_most(AT_MOST));
-        let begun = Instant::now();
-        object.lock().unwrap();
-        let holds = object.holds();
-        holds.iter().for_each(|hold| hold.expire_in(SOON).unwrap());
-        thread::sleep((begun + AT_MOST * 2).saturating_duration_since(Instant::now()));
-        assert!(object.is_held(), "{}: {holds:?}", subject.name);
-        holds[0].expire_in(Duration::ZERO).unwrap();
-        assert_eq!(holds[0].state(), TOO_LONG, "{}", subject.name);
-        // The other member of a multi-lock was held.
-        assert!(object.unlock().is_err_and(|error| is_too_long(&error)), "{}", subject.name);
-        await_nothing_left(&ours);
-    });
-}
-
-#[test]
 fn impossible_limits_are_refused() {
     let (client, path, options) = (client(), fresh_path("limits"), LockOptions::new);
     for (options, is_possible) in [

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use zoolock::{Contender, EphemeralLock, Error, Hold, LossReason, Result};
+use zoolock::{Contender, Error, Hold, LossReason, Result};
 
 use super::Pair;
 use common::*;
 
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
-use crate::is_invalid;
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
 
 #[test]
@@ -165,35 +164,6 @@ fn is_over(answer: &Result<()>, contender: &Contender) {
     assert!(is_it, "{contender:?}: {answer:?}");
 }
 
-/// The request comes from this library or from Curator's `Revoker`.
-#[test]
-fn revoked_holder_still_shows_its_identity() {
-    every_subject_that(Subject::queues, |subject| {
-        let (ours, others, path) = (client_called("who holds"), client(), fresh_path("still-who"));
-        let object = subject.at(&ours, &path);
-        object.lock().unwrap();
-        for hold in object.holds() {
-            let asked = hold.revocation().unwrap();
-            let meant = contender_of(&others, &hold);
-            assert!(!meant.asked, "{meant:?}");
-            for is_ours in [true, false] {
-                match is_ours {
-                    true => others.revoke(&meant).unwrap(),
-                    false => drop(shared_probe().unwrap().set(&znode(&meant), REVOKE).unwrap()),
-                }
-                assert!(contender_of(&others, &hold).asked, "{}", subject.name);
-                is_asked(asked, subject.name);
-                wait_until("it says who it is", SOON, || {
-                    let now = contender_of(&others, &hold);
-                    now.asked && now.identity.as_deref() == Some("who holds")
-                });
-                is_not_asked(asked, "by itself");
-            }
-        }
-        object.unlock().unwrap();
-    });
-}
-
 #[test]
 fn break_lock_ends_exactly_the_named_hold() {
     every_subject_that(Subject::queues, |subject| {
@@ -213,30 +183,4 @@ fn break_lock_ends_exactly_the_named_hold() {
         assert!(object.holds().iter().all(zoolock::Hold::is_held), "{}", subject.name);
         object.unlock().unwrap();
     });
-}
-
-/// The next holder's node has the same name, and the old holder may not know of its loss yet.
-#[test]
-fn single_node_is_neither_revoked_nor_broken() {
-    let (ours, others, path) = (client(), client(), fresh_path("neither-single"));
-    let lock = EphemeralLock::new(&ours, &path).unwrap();
-    lock.lock().unwrap();
-    let (before, meant) =
-        (shared_probe().unwrap().get(&path).unwrap(), others.contenders(&path).unwrap().remove(0));
-    is_invalid("contender", &others.revoke(&meant));
-    is_invalid("contender", &others.break_lock(&meant));
-    assert_eq!(shared_probe().unwrap().get(&path).unwrap(), before);
-    let asked = lock.hold().unwrap().revocation().unwrap().clone();
-    // The second event comes behind what the look after the first one has shown.
-    for _ in 0..2 {
-        let before = ours.stats();
-        // Repeated, because the watch may not be set yet.
-        wait_until("the event was seen to", SOON, || {
-            shared_probe().unwrap().set(&path, REVOKE).unwrap();
-            let now = ours.stats();
-            now.events > before.events && now.requests > before.requests
-        });
-    }
-    is_not_asked(&asked, "a single node");
-    lock.unlock().unwrap();
 }

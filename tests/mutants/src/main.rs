@@ -34,9 +34,6 @@ struct Args {
     /// Run so many random mutants of cargo-mutants instead of the table
     #[arg(long, value_name = "N", conflicts_with = "names")]
     random: Option<usize>,
-    /// Run the tests with those random mutants that no seed notices, too
-    #[arg(long, requires = "random")]
-    tests: bool,
     /// Decides which random mutants
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -83,11 +80,7 @@ fn run(args: &Args) -> Result<bool, String> {
     let (all, bad) = (mutants.len(), out.len());
     println!("{all} mutants, {bad} of them do not compile; built in {:.0?}", begun.elapsed());
     let unseen = by_seeds(args, &judge, &mutants, &out)?;
-    let lives = match (args.random, args.tests) {
-        (None, _) => unseen.len() + by_their_tests(&tree, &mutants)?,
-        (Some(_), true) => by_all_tests(args, &tree, &mutants, &unseen)?,
-        (Some(_), false) => unseen.len(),
-    };
+    let lives = unseen + by_their_tests(&tree, &mutants)?;
     println!("{lives} of {} live, after {:.0?}", all - bad, begun.elapsed());
     Ok(lives == 0)
 }
@@ -100,30 +93,30 @@ fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, Str
     Ok(mutants)
 }
 
-/// Runs the seeds that reach them, for all mutants that the simulation has to kill. Returns those that live.
+/// Runs the seeds that reach them, for all mutants that the simulation has to kill. Returns how many live.
 fn by_seeds(
     args: &Args,
     judge: &Path,
     mutants: &[Mutant],
     out: &BTreeSet<usize>,
-) -> Result<Vec<usize>, String> {
+) -> Result<usize, String> {
     let is_judged = |one: &Mutant| {
         one.killed_by.is_empty() || one.killed_by.iter().any(|killer| killer == SIMULATION)
     };
     let judged = (0..mutants.len()).filter(|number| !out.contains(number));
     let judged: Vec<_> = judged.filter(|number| is_judged(&mutants[*number])).collect();
     if judged.is_empty() {
-        return Ok(Vec::new());
+        return Ok(0);
     }
     let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
     let lives = map_all(args.jobs, &judged, |&number| {
         let (is_alive, verdict) = seeds::judge(judge, number, &reaching[number]);
         tell(is_alive, &format!("{}, {number}: {verdict}", mutants[number].name));
-        is_alive.then_some(number)
+        is_alive
     });
     let simulation = judge.with_file_name("zoolock-simulation");
     println!("a story: ZOOLOCK_MUTANT=number {} --story --from seed", simulation.display());
-    Ok(lives.into_iter().flatten().collect())
+    Ok(lives.into_iter().filter(|is_alive| *is_alive).count())
 }
 
 fn tell(is_alive: bool, what: &str) {
@@ -141,46 +134,14 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
                 targets.insert(name, Target::build(tree, name)?);
             }
             let target = &targets[name];
-            if fine.insert(killer)
-                && let Some(what) = target.run(None, &[test])?
-            {
-                return Err(format!("without a mutant: {what}"));
+            if fine.insert(killer) && target.fails(None, test)? {
+                return Err(format!("without a mutant: {killer} fails"));
             }
-            let killed = target.run(Some(number), &[test])?;
-            let how = killed.as_deref().map_or("not noticed by", |_| "killed by");
-            tell(killed.is_none(), &format!("{}, {number}: {how} {name} {test}", mutant.name));
-            lives += usize::from(killed.is_none());
+            let is_killed = target.fails(Some(number), test)?;
+            let how = if is_killed { "killed by" } else { "not noticed by" };
+            tell(!is_killed, &format!("{}, {number}: {how} {killer}", mutant.name));
+            lives += usize::from(!is_killed);
         }
     }
     Ok(lives)
-}
-
-/// Runs the tests that reach them with each of these mutants, until one notices it. Returns how many live.
-fn by_all_tests(
-    args: &Args,
-    tree: &Tree,
-    mutants: &[Mutant],
-    numbers: &[usize],
-) -> Result<usize, String> {
-    let mut targets = Vec::new();
-    for name in tests::ALL {
-        let target = Target::build(tree, name)?;
-        let reaching = target.reaching(tree, mutants.len(), args.jobs)?;
-        targets.push((target, reaching));
-    }
-    let killed = map_all(args.jobs, numbers, |&number| {
-        let reaching = targets.iter().map(|(target, tests)| (target, &tests[number]));
-        let mut reaching = reaching.filter(|(_, tests)| !tests.is_empty()).peekable();
-        let is_reached = reaching.peek().is_some();
-        let killed =
-            reaching.find_map(|(target, tests)| target.kill(number, tests).unwrap_or_else(Some));
-        let verdict = match (&killed, is_reached) {
-            (Some(by), _) => format!("killed by {by}"),
-            (None, true) => "reached by tests and not judged".to_owned(),
-            (None, false) => "not reached by any test".to_owned(),
-        };
-        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[number].name));
-        killed.is_some()
-    });
-    Ok(killed.into_iter().filter(|is_killed| !is_killed).count())
 }

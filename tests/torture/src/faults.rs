@@ -6,14 +6,11 @@ use std::time::Duration;
 use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Then};
 
 use crate::Outcome;
-use crate::plan::{Fault, FrameFault, Of, Place, Plant, Trouble};
+use crate::plan::{Fault, FrameFault, Of, Place, Trouble};
 use crate::protocol::now;
 use crate::run::shortened;
 use crate::scene::Scene;
 use crate::servers::{below, delete_if_there};
-
-/// What the library writes into a node to ask for its lock.
-const REQUEST: &[u8] = b"__REVOKE__";
 
 impl Scene<'_> {
     /// Makes a fault happen at its time, and ends it. Returns false if it was left out.
@@ -72,13 +69,8 @@ impl Scene<'_> {
                     self.delete(probe, node)
                 })
             }),
-            Trouble::Plant { place, what, time } => self.plant(place, what, time),
-            Trouble::Scribble { place, nth, is_request } => self.operate(|probe| {
-                // Nobody writes to a single node: its data say whose it is.
-                let node = self.node(probe, place, nth)?.filter(|node| node.contains("/_c_"));
-                let data: &[u8] = if is_request { REQUEST } else { b"hello" };
-                node.map_or(Ok(false), |node| probe.set(&node, data).map(|_| true))
-            }),
+            // The replay sends them to a real server. What clients make of them, `tests/contracts` shows.
+            Trouble::Plant { .. } | Trouble::Scribble { .. } => Ok(false),
             // They need another machine: its clock, its memory, its names.
             Trouble::ClockStep { .. } | Trouble::Full { .. } | Trouble::NoThreads { .. } => {
                 Ok(false)
@@ -133,7 +125,7 @@ impl Scene<'_> {
     }
 
     /// Has an operator act, who gives up if the node goes or the servers are away.
-    fn operate<T: Default>(&self, act: impl Fn(&Probe) -> io::Result<T>) -> Outcome<T> {
+    fn operate(&self, act: impl Fn(&Probe) -> io::Result<bool>) -> Outcome<bool> {
         self.servers.ask(|probe| Ok(act(probe).unwrap_or_default())).map_err(Into::into)
     }
 
@@ -153,27 +145,6 @@ impl Scene<'_> {
     pub(crate) fn delete(&self, probe: &Probe, node: &str) -> io::Result<bool> {
         self.recorder.state().deletes(node, now());
         delete_if_there(probe, node).map(|()| true)
-    }
-
-    fn plant(&self, place: Place, what: Plant, time: Duration) -> Outcome<bool> {
-        let directory = format!("{}{place}", self.root);
-        let Some(stat) = self.operate(|probe| probe.stat(&directory))? else { return Ok(false) };
-        // The number that the servers would append to the name.
-        let number = (stat.cversion + stat.num_children) / 2;
-        let name = match what {
-            Plant::Exclusive => format!("_c_{:032x}-lock-{number:010}", self.plan.seed),
-            Plant::Write => format!("_c_{:032x}-__WRIT__{number:010}", self.plan.seed),
-            Plant::Foreign => format!("note-{number}"),
-            Plant::Lookalike => format!("b-{:010}", number + 3),
-            // It stays the last for all others. `tests/past_the_end` shows what they do.
-            Plant::Past => return Ok(false),
-        };
-        let node = format!("{directory}/{name}");
-        let answer = self.operate(|probe| probe.create(&node, b"", false, false).map(Some))?;
-        self.is_over_in(time);
-        // A create whose answer was lost may have been carried out.
-        self.servers.ask(|probe| delete_if_there(probe, &node))?;
-        Ok(answer.is_some())
     }
 
     /// Ends the session of a client.

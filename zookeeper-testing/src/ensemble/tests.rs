@@ -1,7 +1,6 @@
 //! What an ensemble does to clients that speak its protocol by hand.
 
 mod client;
-mod compared;
 mod leaders;
 
 use std::collections::BTreeMap;
@@ -22,9 +21,7 @@ enum Seen {
     Session(i64),
     Answer {
         xid: i32,
-        zxid: i64,
         code: i32,
-        body: Vec<u8>,
     },
     /// Kind and path.
     Event(i32, String),
@@ -41,11 +38,8 @@ struct World {
 
 impl World {
     fn new(servers: usize, seed: u64) -> World {
-        World::with(Settings { servers, tick: TICK, ..Settings::default() }, seed)
-    }
-
-    fn with(settings: Settings, seed: u64) -> World {
-        let now = Instant::now();
+        let (now, settings) =
+            (Instant::now(), Settings { servers, tick: TICK, ..Settings::default() });
         let ensemble = Ensemble::new(settings, seed, now);
         let (seen, is_greeted) = (BTreeMap::new(), BTreeMap::new());
         let mut world = World { ensemble, now, seen, is_greeted, last_xid: 0 };
@@ -85,14 +79,15 @@ impl World {
             return Seen::Session(Reader(rest).long().unwrap());
         }
         let mut reader = Reader(frame);
-        let (xid, zxid) = (reader.int().unwrap(), reader.long().unwrap());
+        let xid = reader.int().unwrap();
+        reader.long().unwrap();
         let code = reader.int().unwrap();
         if xid == EVENT {
             let kind = reader.int().unwrap();
             reader.int().unwrap();
             return Seen::Event(kind, reader.string().unwrap().to_owned());
         }
-        Seen::Answer { xid, zxid, code, body: reader.0.to_vec() }
+        Seen::Answer { xid, code }
     }
 
     /// Runs until a connection was sent something new, for a while.
@@ -153,10 +148,10 @@ impl World {
         self.last_xid
     }
 
-    /// The code and the body of the answer to what was sent last, which comes next.
-    fn answer(&mut self, connection: u64) -> (i32, Vec<u8>) {
+    /// The code of the answer to what was sent last, which comes next.
+    fn answer(&mut self, connection: u64) -> i32 {
         match self.wait(connection) {
-            Some(Seen::Answer { xid, code, body, .. }) if xid == self.last_xid => (code, body),
+            Some(Seen::Answer { xid, code }) if xid == self.last_xid => code,
             other => panic!("{other:?}"),
         }
     }
@@ -167,11 +162,7 @@ impl World {
 
     fn create(&mut self, connection: u64, path: &str, mode: CreateMode) -> i32 {
         self.send_create(connection, path, mode);
-        self.answer(connection).0
-    }
-
-    fn send_delete(&mut self, connection: u64, path: &str) -> i32 {
-        self.send(connection, op::DELETE, |out| client::any_version(out, path))
+        self.answer(connection)
     }
 
     fn send_exists(&mut self, connection: u64, path: &str, watch: bool) -> i32 {
@@ -180,7 +171,7 @@ impl World {
 
     fn exists(&mut self, connection: u64, path: &str, watch: bool) -> bool {
         self.send_exists(connection, path, watch);
-        self.answer(connection).0 == 0
+        self.answer(connection) == 0
     }
 
     fn send_sync(&mut self, connection: u64) -> i32 {

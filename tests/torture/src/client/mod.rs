@@ -181,7 +181,7 @@ impl Program {
 
     fn may_say(&self, call: &str, error: &Error) -> bool {
         let waits_or_tries = matches!(call, "lock" | "try_lock" | "nested lock" | "read below");
-        let keeps_on = matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit");
+        let keeps_on = matches!(call, "lock" | "unlock" | "revocation");
         match error {
             Error::Closed => self.is_closed.load(Ordering::SeqCst),
             Error::Multiple { failures, .. } => {

@@ -11,10 +11,9 @@ use zoolock::Contender;
 use super::Program;
 use super::objects::Object;
 use super::turn::Turn;
-use crate::plan::{Deed, End, Kind, Odd, Place, TurnPlan, Wait, What};
+use crate::plan::{Deed, End, Odd, Place, TurnPlan, Wait, What};
 use crate::protocol::{Event, now};
 use crate::run::shortened;
-use crate::witness::limit;
 
 /// A hold that only its lease ends may last for ever.
 const DUE_WITHIN: Duration = Duration::from_secs(4);
@@ -45,20 +44,6 @@ impl Program {
                 let token = mem::take(&mut *self.token_of(*object));
                 token.cancel();
             }
-            What::Narrow { object, time } => {
-                if let Object::Semaphore(semaphore) = &self.objects[*object] {
-                    self.told("set_limit", semaphore.set_limit(1));
-                    thread::sleep(shortened(*time));
-                    let usual = limit(self.plan.objects[*object].place);
-                    self.told("set_limit", semaphore.set_limit(usual));
-                }
-            }
-            What::PathsBelow => {
-                let all = self.told("contenders", self.client.paths_below("/"));
-                for path in all.into_iter().flatten() {
-                    self.told("contenders", self.client.contenders(path));
-                }
-            }
             What::Odd { odd: Odd::Resign { .. }, .. } => drop(self.end_leadership()),
             What::Close => {
                 self.is_closed.store(true, Ordering::SeqCst);
@@ -67,7 +52,7 @@ impl Program {
                 let _ = second.join();
             }
             // They are about what a client knows by itself. The replay sends their requests.
-            What::Odd { .. } => {}
+            What::Odd { .. } | What::Narrow { .. } | What::PathsBelow => {}
         }
     }
 
@@ -92,16 +77,6 @@ impl Program {
             Deed::UntilAsked(time) => {
                 if let Some(asked) = self.told("revocation", own.revocation()) {
                     let _ = asked.recv_timeout(shortened(*time));
-                }
-            }
-            Deed::EnterAgain(times, time) => {
-                let kind = turn.plan.kind;
-                let is_reentrant = matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write);
-                if let Some(lock) = turn.object.lock().filter(|_| is_reentrant) {
-                    let enter = |_: &u32| self.told("re-entry", lock.lock()).is_some();
-                    let entered = (0..*times).filter(enter).count();
-                    thread::sleep(shortened(*time));
-                    (0..entered).for_each(|_| _ = self.told("unlock", lock.unlock()));
                 }
             }
             Deed::ReadBelow => {
@@ -136,7 +111,8 @@ impl Program {
                 });
             }
             // They are about what a client knows by itself. The replay sends their requests.
-            Deed::Also { .. } | Deed::Second { .. } | Deed::ReadAndWrite(_) => {}
+            Deed::Also { .. } | Deed::EnterAgain(..) | Deed::Second { .. } => {}
+            Deed::ReadAndWrite(_) => {}
         }
     }
 }

@@ -3,9 +3,7 @@
 use crate::answers::frame;
 use crate::requests::op;
 use crate::terms::CreateMode;
-use crate::wire::{Put, Reader};
-
-pub(super) use crate::answers::multi_header;
+use crate::wire::Put;
 
 /// The first frame of a connection.
 pub(super) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
@@ -43,26 +41,7 @@ pub(super) fn create(out: &mut Vec<u8>, node: &str, data: &[u8], mode: CreateMod
     out.put_int(mode as i32);
 }
 
-/// A path and any version.
-pub(super) fn any_version(out: &mut Vec<u8>, node: &str) {
-    path(out, node);
-    out.put_int(-1);
-}
-
 pub(super) fn watched(out: &mut Vec<u8>, node: &str, watch: bool) {
     path(out, node);
     out.put_bool(watch);
-}
-
-pub(super) fn set_data(out: &mut Vec<u8>, node: &str, data: &[u8]) {
-    path(out, node);
-    out.put_buffer(data);
-    out.put_int(-1);
-}
-
-/// The names at the beginning of the answer to a list, sorted.
-pub(super) fn names(body: &[u8]) -> Vec<String> {
-    let mut names = Reader(body).list(|reader| reader.string().map(str::to_owned)).unwrap();
-    names.sort();
-    names
 }
