@@ -12,8 +12,8 @@ use std::path::Path;
 use syn::Item;
 
 use crate::names::{find, name};
-use crate::seam::said;
 use crate::source::{FOLDERS, Modules, Place, Source, sources};
+use crate::system::said;
 
 #[test]
 fn files_use_no_higher_layer_and_no_cycle() {

@@ -13,9 +13,9 @@ mod names;
 mod pictures;
 mod print;
 mod registry;
-mod seam;
 mod sections;
 mod source;
+mod system;
 
 use std::collections::BTreeSet;
 use std::panic::{RefUnwindSafe, UnwindSafe};

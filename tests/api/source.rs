@@ -10,7 +10,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, ImplItem, Item, ItemMacro, Meta, Token, Type, Visibility};
 
-/// The folders of the packages that have layers, and the seam below them.
+/// The folders of the packages that have layers, and `sys` below them.
 pub(crate) const FOLDERS: [&str; 3] = ["src", "zookeeper/src", "zookeeper-testing/src"];
 
 /// `[]` is the crate's root, `["session", "events"]` a module below it.

@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: it hears of each call and each hold once.
+//! `ClientBuilder::observer`: it receives a report of each call and each hold once.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,9 +11,9 @@ use common::*;
 
 use crate::every::Pair;
 
-/// What an observer was told.
+/// What an observer received.
 #[derive(Debug, Clone)]
-struct Told {
+struct Report {
     lock: LockKind,
     name: String,
     /// `Acquired`, the reason of a failed call, or the outcome of a hold.
@@ -26,7 +26,7 @@ struct Told {
 /// Records all reports.
 #[derive(Debug, Clone, Default)]
 struct Notes {
-    told: Arc<Mutex<Vec<Told>>>,
+    reports: Arc<Mutex<Vec<Report>>>,
     panics: bool,
 }
 
@@ -46,25 +46,25 @@ impl Observer for Notes {
 
 impl Notes {
     fn add(&self, lock: LockKind, name: &str, what: String, time: Duration, queue: Option<usize>) {
-        let told = Told { lock, name: name.to_owned(), what, time, queue };
-        self.told.lock().unwrap().push(told);
+        let report = Report { lock, name: name.to_owned(), what, time, queue };
+        self.reports.lock().unwrap().push(report);
         assert!(!self.panics, "on purpose");
     }
 
     /// Takes all reports since the last call.
-    fn take(&self) -> Vec<Told> {
-        std::mem::take(&mut *self.told.lock().unwrap())
+    fn take(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
     /// Takes the reports since the last call, and expects these, with this name.
     #[track_caller]
-    fn were(&self, name: &str, expected: &[&str]) -> Vec<Told> {
-        let told = self.take();
-        println!("{name}: {told:?}");
-        let whats: Vec<_> = told.iter().map(|told| &*told.what).collect();
+    fn were(&self, name: &str, expected: &[&str]) -> Vec<Report> {
+        let reports = self.take();
+        println!("{name}: {reports:?}");
+        let whats: Vec<_> = reports.iter().map(|report| &*report.what).collect();
         assert_eq!(whats, expected, "{name}");
-        assert!(told.iter().all(|told| told.name == name), "{told:?}");
-        told
+        assert!(reports.iter().all(|report| report.name == name), "{reports:?}");
+        reports
     }
 }
 
@@ -113,20 +113,20 @@ fn observer_gets_the_times_of_each_hold() {
             let held = is_in.elapsed();
             guard.release().unwrap();
             let (took, waited) = (begun.elapsed(), is_in - begun);
-            for told in notes.were(subject.name, &turn(subject)) {
-                assert_eq!(told.lock, kind_of(subject));
-                match &*told.what {
-                    "Acquired" => assert!(told.time <= waited, "{told:?} of {waited:?}"),
-                    _ => assert!((held..=took).contains(&told.time), "{told:?}, {held:?}"),
+            for report in notes.were(subject.name, &turn(subject)) {
+                assert_eq!(report.lock, kind_of(subject));
+                match &*report.what {
+                    "Acquired" => assert!(report.time <= waited, "{report:?} of {waited:?}"),
+                    _ => assert!((held..=took).contains(&report.time), "{report:?}, {held:?}"),
                 }
-                assert!(matches!(told.queue, None | Some(0)), "{told:?}");
+                assert!(matches!(report.queue, None | Some(0)), "{report:?}");
             }
         }
     });
 }
 
 #[test]
-fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
+fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
     every_subject(|subject| {
         let notes = Notes::default();
         let Pair { ours, path, object, rival, .. } = pair(subject, "not-acquired", &notes);
@@ -139,10 +139,10 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
         let begun = Instant::now();
         assert!(!object.try_lock_for(BRIEFLY).unwrap());
         let took = begun.elapsed();
-        let told = &notes.were(subject.name, &["TimedOut"])[0];
+        let report = &notes.were(subject.name, &["TimedOut"])[0];
         // The deadline was computed before the call began.
-        assert!((BRIEFLY / 2..=took).contains(&told.time), "{told:?} of {took:?}");
-        assert!(told.queue.is_some() && (ahead.is_none() || told.queue == ahead), "{told:?}");
+        assert!((BRIEFLY / 2..=took).contains(&report.time), "{report:?} of {took:?}");
+        assert!(report.queue.is_some() && (ahead.is_none() || report.queue == ahead), "{report:?}");
 
         // The failed call's node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
@@ -204,7 +204,7 @@ fn panicking_observer_does_no_harm() {
             let hold = object.hold();
             let _asked = hold.revocation().unwrap();
             shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
-            wait_until("it is told", SOON, || !notes.told.lock().unwrap().is_empty());
+            wait_until("it is reported", SOON, || !notes.reports.lock().unwrap().is_empty());
             notes.were(subject.name, &["Lost(NodeDeleted)"]);
             assert!(object.unlock().is_err());
             notes.were(subject.name, &vec!["Released"; subject.nodes_of_one() - 1]);

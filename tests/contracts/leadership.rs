@@ -1,9 +1,6 @@
 //! `Leadership`: one candidate leads at a time, and contends again after each term.
 
 use std::panic::panic_any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
@@ -18,36 +15,6 @@ const EVER: Duration = Duration::from_secs(600);
 
 fn candidate(client: &Client, path: &str, lead: impl FnMut(&Term) + Send + 'static) -> Leadership {
     Leadership::start(client, path, lead).unwrap()
-}
-
-#[test]
-fn candidates_lead_one_at_a_time_in_order_of_arrival() {
-    const TERMS: usize = 30;
-    let (path, leaders) = (fresh_path("terms"), Arc::new(AtomicUsize::new(0)));
-    let (tell, terms) = unbounded();
-    // Holds the lock until all candidates have queued.
-    let before = lock_of(&client(), &path);
-    before.lock().unwrap();
-    let candidates = [0, 1, 2].map(|number| {
-        let (tell, leaders) = (tell.clone(), Arc::clone(&leaders));
-        let one = candidate(&client(), &path, move |term| {
-            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "a second leader");
-            assert!(term.is_held());
-            let _ = tell.send((number, term.fencing_token()));
-            thread::yield_now();
-            leaders.fetch_sub(1, Ordering::SeqCst);
-        });
-        await_nodes(&path, 2 + number);
-        one
-    });
-    before.unlock().unwrap();
-    let terms: Vec<_> = terms.iter().take(TERMS).collect();
-    println!("{terms:?}");
-    assert!(terms.is_sorted_by(|a, b| a.1 < b.1));
-    assert!(terms.iter().map(|term| term.0).take(3).eq(0..3));
-    assert!(candidates.iter().all(Leadership::is_healthy));
-    candidates.into_iter().for_each(Leadership::shutdown);
-    await_nodes(&path, 0);
 }
 
 #[test]
@@ -79,7 +46,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
 }
 
-/// The term ends without a loss, also if the payload panics when it is dropped, or the logger when it hears of
+/// The term ends without a loss, also if the payload panics when it is dropped, or the logger when it is notified of
 /// the panic.
 #[test]
 fn contest_survives_panics_caused_by_a_panic() {

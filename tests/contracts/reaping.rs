@@ -45,7 +45,7 @@ impl Line {
     /// Returns the answer; empty if the reaper hangs up.
     fn ask(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> String {
         self.send(message, files);
-        let answer = self.hear();
+        let answer = self.receive();
         println!("{answer}");
         answer
     }
@@ -58,7 +58,7 @@ impl Line {
     }
 
     /// Returns what comes next.
-    fn hear(&self) -> String {
+    fn receive(&self) -> String {
         let mut answer = [0; 256];
         let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty()).unwrap();
         String::from_utf8_lossy(&answer[..length]).into_owned()
@@ -116,7 +116,7 @@ fn process_that_lives_keeps_its_session() {
 
 /// The process that dies is this test again. It has two locks, each with a margin in seconds.
 #[test]
-fn largest_margin_of_a_hold_is_told() {
+fn largest_margin_of_a_hold_is_reported() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         let client = Client::from_env().unwrap();
         let locks = [("a", 2), ("b", 1)].map(|(place, margin)| {
@@ -131,7 +131,7 @@ fn largest_margin_of_a_hold_is_told() {
     }
     let ((_folder, socket), path) = (scratch(), fresh_path("margins"));
     let _reaper = Reaper::start(&socket).unwrap();
-    let mut command = alone("reaping::largest_margin_of_a_hold_is_told", OWN_PROCESS, &path);
+    let mut command = alone("reaping::largest_margin_of_a_hold_is_reported", OWN_PROCESS, &path);
     command.env("ZOOLOCK_REAPER", &socket);
     let process = Beside::start(command);
     process.is_inside();
@@ -190,7 +190,7 @@ fn reaper_that_does_not_answer_is_asked_once() {
     let builder = Client::builder(server.connect_string()).session_timeout(timeout);
     let client = connected(builder.reaper(&socket));
     let line = Line(accept(&silent).unwrap());
-    assert!(line.hear().starts_with("zoolock reaper 1"));
+    assert!(line.receive().starts_with("zoolock reaper 1"));
     let begun = Instant::now();
     wait_until("it would be asked again", SOON, || begun.elapsed() > timeout * 3);
     let more = recv(&line.0, &mut [0; 256][..], RecvFlags::DONTWAIT);
@@ -221,7 +221,7 @@ fn wrong_registrations_are_refused() {
         let line = Line::to(&socket);
         let answer = line.ask(message, files);
         assert!(!answer.is_empty() && answer != "ok", "{answer:?}");
-        assert_eq!(line.hear(), "", "it has hung up");
+        assert_eq!(line.receive(), "", "it has hung up");
     }
     drop((input, process));
     has_looked(&socket);

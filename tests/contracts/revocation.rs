@@ -41,7 +41,7 @@ pub(crate) fn ends(asked: &Receiver<()>, what: &str) {
 }
 
 #[test]
-fn revocation_with_a_lost_event_is_heard() {
+fn revocation_with_a_lost_event_is_received() {
     let (proxy, own) = behind_a_proxy(SESSION);
     let lock = lock_of(&own, &fresh_path("listens"));
     lock.lock().unwrap();

@@ -81,8 +81,8 @@ fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
     assert_eq!([refused, looks], [[0, 0, 50, 0, 0]; 2]);
 }
 
-/// One waiter hears that a permit is back, the next that the turn is free, and the one behind it that it is
-/// next. Each also hears of its own node's end.
+/// One waiter is notified that a permit is back, the next that the turn is free, and the one behind it that it is
+/// next. Each is also notified of its own node's end.
 #[test]
 fn release_wakes_only_the_waiter_with_the_turn() {
     const WAITERS: usize = 20;

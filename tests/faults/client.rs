@@ -60,7 +60,7 @@ fn concurrent_close_ends_the_session_before_any_call_returns() {
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());
-        // A later subscriber hears nothing either.
+        // A later subscriber receives nothing either.
         let seen = client.subscribe().recv_timeout(SOON);
         assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }

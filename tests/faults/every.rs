@@ -1,9 +1,9 @@
 //! What every kind of lock promises when something fails. Each test runs over the table of subjects.
 
 mod losing;
+mod missed_events;
 mod releasing;
 mod unconnected;
-mod untold;
 
 use std::time::Duration;
 

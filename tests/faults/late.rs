@@ -120,9 +120,9 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let server = Server::start().unwrap();
     let (proxy, own) = behind_a_proxy_of(&server, SHORT);
     let probe = Probe::connect(server.address()).unwrap();
-    probe.create_all("/crowd/lock-0000000000").unwrap();
+    probe.create_all("/contended/lock-0000000000").unwrap();
     let token = CancelToken::new();
-    let wait = |_| locking_by(&rw_of(&own, "/crowd").reader(), &token);
+    let wait = |_| locking_by(&rw_of(&own, "/contended").reader(), &token);
     let calls: Vec<_> = (0..waiting).map(wait).collect();
     // A look ends with a request for watches.
     let all = waiting as u64;

@@ -223,9 +223,9 @@ fn watch_refused_once_is_set_later() {
     allow(&node, Permissions::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
-    let heard = asked.recv_timeout(SOON);
-    println!("{heard:?}, {hold:?}, {:?}", own.stats());
-    assert!(heard.is_ok(), "the request was not heard");
+    let received = asked.recv_timeout(SOON);
+    println!("{received:?}, {hold:?}, {:?}", own.stats());
+    assert!(received.is_ok(), "the request was not received");
 }
 
 /// The look that grants a permit is under way when the limit drops.

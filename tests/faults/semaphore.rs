@@ -22,7 +22,7 @@ fn availability_is_unknown_without_a_connection() {
     is_free(&own, &[&cut]);
 }
 
-/// An observer that hears of the loss must find no permit held.
+/// An observer that is notified of the loss must find no permit held.
 #[test]
 fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
     // The client notices a quarter of the session timeout after the grant, or at a release.
@@ -36,8 +36,8 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
         shared_probe().unwrap().delete(&format!("{path}/leases/{}", holds[1].node())).unwrap();
         if noticed {
             for lost in holds.iter().map(Hold::ended).chain([permits.ended()]) {
-                let heard = lost.recv_timeout(SOON);
-                assert!(heard.is_err_and(|error| error.is_disconnected()));
+                let received = lost.recv_timeout(SOON);
+                assert!(received.is_err_and(|error| error.is_disconnected()));
                 assert!(!holds.iter().any(Hold::is_held) && !permits.is_held());
             }
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));

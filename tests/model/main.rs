@@ -5,7 +5,7 @@
 //! - `opens.rs` runs `src/base/stay.rs`: when the end of the node ahead proves that a waiter is first, so that it is
 //!   granted without another list. No session expires there: a hold ends with its lease before.
 //!
-//! The simulation judges the rest, on the code itself: who waits for whom, leases, and the fate of creates,
+//! The simulation checks the rest, on the code itself: who waits for whom, leases, and the fate of creates,
 //! deletes and watches when a connection breaks.
 //!
 //! With all rules they are sound (`sound.rs`). Breaking each rule shows that it is needed (`broken.rs`).

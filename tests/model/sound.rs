@@ -17,7 +17,7 @@ fn opens_for_one_waiter() {
 
 /// The node ahead may be unreadable when it goes.
 #[test]
-fn opens_for_a_waiter_that_is_not_told() {
+fn opens_for_a_waiter_that_is_not_notified() {
     for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
         let bounds = opens::Bounds::new(Mode::Exclusive, (ONE, 1), faults);
         let bounds = opens::Bounds { hides: 1, ..bounds };

@@ -5,7 +5,7 @@
 //! that order. At a cut the requests without an answer are lost. Whether their creates were carried out is open: the
 //! server of an earlier connection may do so until a session timeout after the first answer on a later one.
 //!
-//! Judged in each state: the table has an entry for each node that exists or may appear yet; nothing is deleted that a
+//! Checked in each state: the table has an entry for each node that exists or may appear yet; nothing is deleted that a
 //! call has, and nothing twice; and if all calls end now and nothing else goes wrong, no node and no entry is left in
 //! the end, except those that the server refuses to delete.
 

@@ -158,7 +158,7 @@ public final class CuratorPeer {
         taken = lock::release;
     }
 
-    /** By the rules of the witness, which src/witness.rs explains. */
+    /** By the rules of the monitor, which src/monitor.rs explains. */
     private void visit(Path folder, String[] taking) throws Exception {
         boolean permits = taking[0].equals("acquire");
         boolean sides = taking[0].equals("read") || taking[0].equals("write");

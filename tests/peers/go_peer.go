@@ -86,7 +86,7 @@ func (p *peer) turn(folder, path string) error {
 	return p.taken.Unlock()
 }
 
-// By the rules of the witness, which src/witness.rs explains.
+// By the rules of the monitor, which src/monitor.rs explains.
 func visit(folder, who string) error {
 	own := filepath.Join(folder, "in", "lock."+who+".0")
 	file, err := os.OpenFile(own, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

@@ -77,7 +77,7 @@ class Peer:
 
 
 def visit(folder, kind, who):
-    """By the rules of the witness, which src/witness.rs explains."""
+    """By the rules of the monitor, which src/monitor.rs explains."""
     own = os.path.join(folder, "in", f"{kind}.{who}.0")
     with open(own, "x"):
         pass

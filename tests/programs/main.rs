@@ -192,7 +192,7 @@ fn opentelemetry_has_a_span_for_each_wait_and_each_hold() {
 }
 
 #[test]
-fn prometheus_counts_every_turn() {
+fn prometheus_counts_every_acquisition() {
     let said = run("prometheus");
     let turns = r#"{lock="exclusive",name="invoices",outcome="acquired"} 60"#;
     assert_says(&said, &["serving http://127.0.0.1:", "60 turns, all of them reported"]);

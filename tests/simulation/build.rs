@@ -45,11 +45,11 @@ fn main() {
 /// Enums whose variants are counted: the class of the counts, the file and the name.
 const ENUMS: &[(&str, &str, &str)] = &[
     ("error", "src/base/error.rs", "Error"),
-    ("fault", "tests/simulation/src/plan.rs", "Trouble"),
+    ("fault", "tests/simulation/src/plan.rs", "FaultKind"),
     ("fault", "tests/simulation/src/plan.rs", "FrameFault"),
     ("kind", "tests/simulation/src/plan.rs", "Kind"),
     ("call", "tests/simulation/src/plan.rs", "What"),
-    ("deed", "tests/simulation/src/plan.rs", "Deed"),
+    ("operation", "tests/simulation/src/plan.rs", "Operation"),
     ("raw", "tests/simulation/src/raw.rs", "How"),
     ("raw", "tests/simulation/src/raw/watches.rs", "WatchKind"),
 ];

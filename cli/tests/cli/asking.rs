@@ -28,7 +28,7 @@ fn revoke_names_its_holder_and_list_still_shows_its_identity() {
 #[test]
 fn program_gets_the_chosen_signal_on_a_revocation() {
     let path = fresh_path("on-revoke");
-    for (options, times, heard) in [
+    for (options, times, expected) in [
         (&["--on-revoke", "USR1"][..], 2, "caught USR1"),
         (&["--on-revoke", "SIGTERM"], 1, "caught TERM"),
         (&["--on-revoke", "term"], 1, "caught TERM"),
@@ -39,9 +39,9 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
         for _ in 0..times {
             await_nodes(&path, 1);
             prints(&["revoke", &path]);
-            running.says(heard);
+            running.says(expected);
         }
-        if heard != "caught TERM" {
+        if expected != "caught TERM" {
             running.signal(Signal::SIGTERM);
         }
         assert_eq!(running.code(), Some(7), "{options:?}");

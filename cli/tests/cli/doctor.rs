@@ -121,7 +121,7 @@ fn ensemble_is_fine_and_its_last_member_does_not_serve() {
 }
 
 #[test]
-fn addresses_without_a_zookeeper_are_told_apart() {
+fn addresses_without_a_zookeeper_are_distinguished() {
     let [refusing, closing, hanging] = [(); 3].map(|()| shared_proxy());
     refusing.refuse(true);
     closing.accept_and_close(true);

@@ -33,11 +33,11 @@ impl Manager {
 
     /// Returns the next message.
     #[track_caller]
-    fn hears(&self) -> String {
+    fn receives(&self) -> String {
         let mut message = [0; 4096];
         let length = self.socket.recv(&mut message).expect("a message");
         let message = String::from_utf8_lossy(&message[..length]).into_owned();
-        println!("the manager hears {message:?}");
+        println!("the manager receives {message:?}");
         message
     }
 }
@@ -51,22 +51,22 @@ fn run_notifies_its_position_readiness_and_end() {
         let waits = || {
             let waiting = manager.start(run(&[], &path, &script));
             let status = format!("STATUS=waiting for {path}, 1 ahead, held by ");
-            assert!(manager.hears().starts_with(&status));
+            assert!(manager.receives().starts_with(&status));
             waiting
         };
         // One that ends before its turn is never ready.
         assert_eq!(end_by(Signal::SIGTERM, &mut waits()), Some(128 + Signal::SIGTERM as i32));
-        assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
+        assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
         let mut running = waits();
         lock.release().expect("released");
-        let ready = manager.hears();
+        let ready = manager.receives();
         let token = ready.strip_prefix(&format!("READY=1\nSTATUS=holding {path}, token "));
         assert_eq!(running.says("socket:"), ".", "zoolock speaks for the service");
         running.is_inside();
         let holder = contenders(&path).remove(0);
         assert_eq!(token, Some(&*holder.token.to_string()));
         running.let_go();
-        assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
+        assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
         assert_eq!(running.code(), Some(0));
         assert_eq!(running.said(), [""; 0], "without -v people are told nothing");
     }
@@ -113,17 +113,17 @@ fn leader_of_the_unit_is_ready_when_it_contends_and_names_who_leads() {
     shell.env("PROGRAM", format!("sh {program}"));
     assert_eq!((says("Type"), says("KillMode")), ("notify", "mixed"));
     let mut leader = manager.start(shell);
-    assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
-    let waiting = manager.hears();
+    assert_eq!(manager.receives(), format!("READY=1\nSTATUS=contending for {path}"));
+    let waiting = manager.receives();
     assert!(waiting.starts_with(&format!("STATUS=waiting for {path}, 1 ahead, held by ")));
     lock.release().expect("released");
-    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
+    assert!(manager.receives().contains(&format!("STATUS=holding {path}, token ")));
     leader.is_inside();
     delete_node(&path);
-    assert_eq!(manager.hears(), format!("STATUS=contending for {path} again"));
-    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
+    assert_eq!(manager.receives(), format!("STATUS=contending for {path} again"));
+    assert!(manager.receives().contains(&format!("STATUS=holding {path}, token ")));
     leader.signal(Signal::SIGTERM);
-    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
+    assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
     assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
     // KILL has to come before another client can have the lock.

@@ -43,7 +43,7 @@ const TELLS: &str = "echo auth ${ZOOKEEPER_AUTH-none}; sh -c 'echo child ${ZOOKE
      timeout 1000 sh -c 'echo apart ${ZOOKEEPER_AUTH-none}'; echo inside $$; cat > /dev/null";
 
 #[test]
-fn program_gets_no_credentials_unless_told() {
+fn program_gets_no_credentials_unless_configured() {
     for (options, told) in [(&[][..], "none"), (&["--keep-auth"], ANN)] {
         let path = fresh_path("kept-from");
         let mut running = Beside::start(with(ANN, run(options, &path, TELLS)));

@@ -193,9 +193,9 @@ fn code_of_the_program_stays_when_its_number_is_used_again() {
 }
 
 #[test]
-fn storm_of_signals_harms_nobody() {
+fn flood_of_signals_harms_nobody() {
     let script = format!("trap '' USR1; {UNTIL_TOLD}");
-    let mut running = started(&[], &fresh_path("storm"), &script);
+    let mut running = started(&[], &fresh_path("flood"), &script);
     for _ in 0..20_000 {
         running.signal(Signal::SIGUSR1);
     }
@@ -228,7 +228,7 @@ fn traced_supervisor_does_not_keep_a_lost_lock() {
 }
 
 #[test]
-fn long_words_and_no_room_for_files_are_no_trouble() {
+fn long_words_and_no_room_for_files_are_handled() {
     let (long, path) = ("x".repeat(100_000), fresh_path("words"));
     let program = format!("sh -c 'echo ${{#1}} $#' - {long} ''");
     let script = format!("ulimit -f 0; exec {ZOOLOCK} run {path} {program}");

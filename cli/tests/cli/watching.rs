@@ -66,7 +66,7 @@ fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
 }
 
 #[test]
-fn watch_tells_the_time_since_the_grant_from_the_age() {
+fn watch_distinguishes_the_time_since_the_grant_from_the_age() {
     let (path, probe) = (fresh_path("granted"), probe());
     let guard = held(&path);
     contends(&probe, &path, "second");

@@ -61,7 +61,7 @@ pub struct Beside {
     input: Option<ChildStdin>,
     said: Receiver<(usize, String)>,
     /// Unread lines of both outputs.
-    heard: Mutex<[Vec<String>; 2]>,
+    received: Mutex<[Vec<String>; 2]>,
     has_ended: bool,
 }
 
@@ -79,8 +79,8 @@ impl Beside {
         let id = process.id();
         process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, 0, say.clone()));
         process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, 1, say.clone()));
-        let (input, heard) = (process.stdin.take(), Mutex::default());
-        Beside { process, input, said, heard, has_ended: false }
+        let (input, received) = (process.stdin.take(), Mutex::default());
+        Beside { process, input, said, received, has_ended: false }
     }
 
     pub fn id(&self) -> u32 {
@@ -92,9 +92,9 @@ impl Beside {
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            for lines in heard.iter_mut() {
+            for lines in received.iter_mut() {
                 // The test harness may have begun the line.
                 let said = |line: &String| Some(line.split_once(key)?.1.trim().to_owned());
                 let found = lines.iter().enumerate().find_map(|(at, line)| Some((at, said(line)?)));
@@ -106,7 +106,7 @@ impl Beside {
             let line = self.said.recv_deadline(end);
             let (output, line) =
                 line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
-            heard[output].push(line);
+            received[output].push(line);
         }
     }
 
@@ -119,8 +119,8 @@ impl Beside {
     /// All unread output. After [`status`](Self::status) this is complete.
     #[track_caller]
     pub fn said(&self) -> Vec<String> {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = heard.iter_mut().flat_map(|lines| lines.drain(..)).collect();
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = received.iter_mut().flat_map(|lines| lines.drain(..)).collect();
         if !self.has_ended {
             all.extend(self.said.try_iter().map(|(_, line)| line));
             return all;

@@ -124,7 +124,7 @@ fn cancel_ends_the_calls_of_its_token_alone_and_all_later_ones() {
 }
 
 #[test]
-fn end_of_a_hold_is_told_once_to_each_function_though_one_panics() {
+fn end_of_a_hold_is_reported_once_to_each_function_though_one_panics() {
     every_subject(|subject| {
         let Pair { ours, object, .. } = Pair::of(subject, "on-end", SOON);
         let (tell, told) = unbounded();

@@ -11,12 +11,12 @@ use common::*;
 /// Threads of several objects try at once, and no winner leaves before all have tried.
 #[test]
 fn exactly_one_of_many_tries_succeeds() {
-    const CROWD: usize = 12;
+    const CALLERS: usize = 12;
     every_subject_that(Subject::is_exclusive, |subject| {
         let (clients, path) = ([client(), client()], fresh_path("one_try"));
         let objects: Vec<_> = (0..4).map(|n| subject.at(&clients[n % 2], &path)).collect();
-        let barriers = Arc::new([Barrier::new(CROWD), Barrier::new(CROWD)]);
-        let tries = (0..CROWD).map(|number| {
+        let barriers = Arc::new([Barrier::new(CALLERS), Barrier::new(CALLERS)]);
+        let tries = (0..CALLERS).map(|number| {
             let (object, barriers) = (objects[number % 4].clone(), Arc::clone(&barriers));
             Task::spawn(move || {
                 barriers[0].wait();

@@ -125,7 +125,7 @@ fn handed_on(client: &Client, path: &str, options: LockOptions) -> DistributedLo
 
 /// Nothing watches a young node: it is watched when it is handed on first.
 #[test]
-fn next_thread_hears_of_a_deletion_before_the_hand_over() {
+fn next_thread_is_notified_of_a_deletion_before_the_handoff() {
     let lock = handed_on(&client(), &fresh_path("deleted-young"), LockOptions::new());
     let guard = lock.acquire().unwrap();
     let next = Visitor::start_asleep(lock.clone());

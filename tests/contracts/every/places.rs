@@ -205,7 +205,7 @@ fn path_below_an_ephemeral_node_is_invalid() {
 
 const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
 
-/// `storms` has what a server survives.
+/// `overload` has what a server survives.
 #[test]
 fn client_refuses_more_path_bytes_than_the_server_survives() {
     let (client, root) = (client(), fresh_path("long"));

@@ -74,7 +74,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
 
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts a waiting call lists once more")]
-fn directory_of_another_client_costs_three_requests_a_turn() {
+fn directory_of_another_client_costs_three_requests_per_acquisition() {
     every_subject_that(has_a_directory_that_goes, |subject| {
         let ((proxy, client), above) = (behind_a_proxy(SOON), fresh_path("orders"));
         // The client knows the directory above from now on.

@@ -1,4 +1,4 @@
-//! Losses: by an operator, a silent network, a stopped process or a close. The owner hears of a loss once and
+//! Losses: by an operator, a silent network, a stopped process or a close. The owner is notified of a loss once and
 //! before the next grant, and never touches the next holder's node.
 
 use std::env;
@@ -172,7 +172,7 @@ fn stopped_process_sees_its_losses_first() {
         let mut holder = Beside::start(alone(NAME, OWN_PROCESS, &path));
         let others = client();
         every_subject(|_| drop(holder.says("holding:")));
-        // By then the nodes are watched, so the client hears of their end and its session's at once.
+        // By then the nodes are watched, so the client is notified of their end and its session's at once.
         let begun = Instant::now();
         wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
         let visitors = Mutex::new(Vec::new());

@@ -4,21 +4,21 @@
 //! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose
 //!   tools are missing says so and passes, or fails when `ZOOLOCK_INTEROP` is `required`.
 //! - [`Peer`]: a process of an implementation, driven by lines on its standard input and output.
-//! - [`Witness`]: which holders were inside together, seen through the file system, without
+//! - [`Monitor`]: which holders were inside together, seen through the file system, without
 //!   ZooKeeper.
-//! - [`Stage`]: a path, a witness, and looks at the server. The server always belongs to the test,
+//! - [`Stage`]: a path, a monitor, and looks at the server. The server always belongs to the test,
 //!   because it has to show its watches.
 //! - [`scenarios`]: the tests for every implementation with such a lock.
 
 mod built;
 mod implementation;
+mod monitor;
 mod peer;
 pub mod scenarios;
 mod stage;
-mod witness;
 
 pub use common::{SOON, Task};
 pub use implementation::Implementation;
+pub use monitor::{Kind, Monitor, Stay, Visit, visit};
 pub use peer::{Peer, read_lines};
 pub use stage::{Stage, client};
-pub use witness::{Kind, Stay, Visit, Witness, visit};

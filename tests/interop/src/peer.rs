@@ -16,7 +16,7 @@
 //! | `lead P` | leads at P, by a selector |
 //! | `latch P` | leads at P, by a latch |
 //! | `unlock` | releases the lock that it has taken |
-//! | `run N W` and a line that takes a lock | N times: takes the lock, visits the witness in the directory W, releases |
+//! | `run N W` and a line that takes a lock | N times: takes the lock, visits the monitor in the directory W, releases |
 //! | `asked` | waits until a client has asked for the lock since it was taken |
 //! | `revoke NODE` | asks the holder with this node to release the lock |
 //!
@@ -73,7 +73,7 @@ impl Peer {
         Peer { name, child, commands, answers, asked: "connect".to_owned(), errors }
     }
 
-    /// Returns the name by which the witness knows it.
+    /// Returns the name by which the monitor knows it.
     pub fn name(&self) -> &str {
         &self.name
     }

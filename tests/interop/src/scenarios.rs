@@ -103,9 +103,9 @@ pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     peers.iter_mut().for_each(Peer::answer);
     ours.iter().for_each(|ours| ours.result("ours"));
 
-    stage.witness.assert_sound(1);
+    stage.monitor.assert_sound(1);
     stage.assert_contention(TURNS);
-    let order = stage.witness.order();
+    let order = stage.monitor.order();
     for who in [peers[0].name(), peers[1].name(), "ours-0", "ours-1"] {
         assert_eq!(order.iter().filter(|name| *name == who).count(), TURNS, "{who}");
     }
@@ -157,14 +157,14 @@ fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     pair.await_waiting(&stage, 3);
 
     stage.below(pair.waiting).cut_and_await_resume(&proxy, &shaky);
-    assert_eq!(stage.witness.order(), [""; 0]);
+    assert_eq!(stage.monitor.order(), [""; 0]);
     held.unlock().expect("unlocked");
     peers.iter_mut().for_each(Peer::answer);
     ours.result("ours");
-    stage.witness.assert_sound(1);
+    stage.monitor.assert_sound(1);
     let expected = [peers[0].name(), "ours", peers[1].name()];
     println!("{expected:?}");
-    assert_eq!(stage.witness.order(), expected);
+    assert_eq!(stage.monitor.order(), expected);
     assert_eq!(shaky.stats().holds_lost, 0);
 }
 
@@ -176,7 +176,7 @@ fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
         let (proxy, shaky) = stage.client_to_cut();
         let ours = pair.ours(&stage, &shaky);
         ours.lock().expect("locked");
-        let inside = stage.witness.enter(pair.kind, "ours", 1);
+        let inside = stage.monitor.enter(pair.kind, "ours", 1);
         peer.tell(&pair.run(&stage, 1));
         let holding = stage.below(pair.holding);
         holding.await_nodes(2);
@@ -186,8 +186,8 @@ fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
         drop(inside);
         ours.unlock().expect("unlocked");
         peer.answer();
-        stage.witness.assert_sound(1);
-        assert_eq!(stage.witness.order(), ["ours", peer.name()]);
+        stage.monitor.assert_sound(1);
+        assert_eq!(stage.monitor.order(), ["ours", peer.name()]);
         pair.await_nothing(&stage);
     }
 }

@@ -1,4 +1,4 @@
-//! The stage of one test: a path, a witness, and looks at the server.
+//! The stage of one test: a path, a monitor, and looks at the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_server, wait_un
 
 use common::{Object, await_resumed, behind_a_proxy_of, client_of};
 
-use crate::witness::{Kind, Witness};
+use crate::monitor::{Kind, Monitor};
 use crate::{Peer, SOON, Task};
 
 /// A session timeout that is long enough for a busy machine.
@@ -19,25 +19,25 @@ pub fn client() -> Client {
     client_of(&shared_server().connect_string(), SESSION)
 }
 
-/// A fresh path, and its witness.
+/// A fresh path, and its monitor.
 #[derive(Debug)]
 pub struct Stage {
     /// The path of the lock.
     pub path: String,
-    /// The witness of the lock.
-    pub witness: Arc<Witness>,
+    /// The monitor of the lock.
+    pub monitor: Arc<Monitor>,
 }
 
 impl Stage {
     /// Creates a stage.
     pub fn new(name: &str) -> Stage {
-        Stage { path: fresh_path(name), witness: Arc::new(Witness::new()) }
+        Stage { path: fresh_path(name), monitor: Arc::new(Monitor::new()) }
     }
 
-    /// Returns a stage at a directory below the path, or at the path without a name, with the same witness.
+    /// Returns a stage at a directory below the path, or at the path without a name, with the same monitor.
     pub fn below(&self, name: &str) -> Stage {
         let path = format!("{}/{name}", self.path).trim_end_matches('/').to_owned();
-        Stage { path, witness: Arc::clone(&self.witness) }
+        Stage { path, monitor: Arc::clone(&self.monitor) }
     }
 
     /// Returns our plain lock.
@@ -52,16 +52,16 @@ impl Stage {
 
     /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead` or `latch`.
     pub fn run(&self, times: usize, taking: &str) -> String {
-        format!("run {times} {} {taking} {}", self.witness.folder().display(), self.path)
+        format!("run {times} {} {taking} {}", self.monitor.folder().display(), self.path)
     }
 
     /// Takes turns with a lock of ours, on a new thread.
     pub fn turns(&self, times: usize, lock: Object, kind: Kind, who: &str) -> Task<()> {
-        let (witness, who) = (Arc::clone(&self.witness), who.to_owned());
+        let (monitor, who) = (Arc::clone(&self.monitor), who.to_owned());
         Task::spawn(move || {
             for _ in 0..times {
                 lock.lock().expect("locked");
-                drop(witness.enter(kind, &who, 1));
+                drop(monitor.enter(kind, &who, 1));
                 lock.unlock().expect("unlocked");
             }
         })
@@ -78,7 +78,7 @@ impl Stage {
     /// Asserts that the lock often went from one side to the other while each took so many turns.
     #[track_caller]
     pub fn assert_contention(&self, turns: usize) {
-        let order = self.witness.order();
+        let order = self.monitor.order();
         let is_ours = |who: &String| who.starts_with("ours");
         let changes = order.windows(2).filter(|two| is_ours(&two[0]) != is_ours(&two[1])).count();
         println!("{} turns, {changes} times to the other side", order.len());

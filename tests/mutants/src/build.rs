@@ -162,17 +162,17 @@ impl Tree {
     }
 
     /// Builds the program that runs seeds, and returns it.
-    pub(crate) fn judge(&self) -> Result<PathBuf, String> {
+    pub(crate) fn runner(&self) -> Result<PathBuf, String> {
         let mut command = self.cargo("build");
         command.args(["--quiet", "--release"]);
-        command.args(["--package=zoolock-mutants-judge", "--package=zoolock-simulation"]);
+        command.args(["--package=zoolock-mutants-runner", "--package=zoolock-simulation"]);
         for package in ["simulated", "simulated-zookeeper", "simulation"] {
             let units = format!("profile.release.package.zoolock-{package}.codegen-units=16");
             command.args(["--config", &units]);
         }
         let output = run(&mut command)?;
         match output.status.success() {
-            true => Ok(self.target.join("release/zoolock-mutants-judge")),
+            true => Ok(self.target.join("release/zoolock-mutants-runner")),
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     }

@@ -76,10 +76,10 @@ fn run(args: &Args) -> Result<bool, String> {
         let names: Vec<_> = out.iter().map(|number| &*mutants[*number].name).collect();
         return Err(format!("these do not compile: {}", names.join(", ")));
     }
-    let judge = tree.judge()?;
+    let runner = tree.runner()?;
     let (all, bad) = (mutants.len(), out.len());
     println!("{all} mutants, {bad} of them do not compile; built in {:.0?}", begun.elapsed());
-    let unseen = by_seeds(args, &judge, &mutants, &out)?;
+    let unseen = by_seeds(args, &runner, &mutants, &out)?;
     let lives = unseen + by_their_tests(&tree, &mutants)?;
     println!("{lives} of {} live, after {:.0?}", all - bad, begun.elapsed());
     Ok(lives == 0)
@@ -96,30 +96,30 @@ fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, Str
 /// Runs the seeds that reach them, for all mutants that the simulation has to kill. Returns how many live.
 fn by_seeds(
     args: &Args,
-    judge: &Path,
+    runner: &Path,
     mutants: &[Mutant],
     out: &BTreeSet<usize>,
 ) -> Result<usize, String> {
-    let is_judged = |one: &Mutant| {
+    let needs_seeds = |one: &Mutant| {
         one.killed_by.is_empty() || one.killed_by.iter().any(|killer| killer == SIMULATION)
     };
-    let judged = (0..mutants.len()).filter(|number| !out.contains(number));
-    let judged: Vec<_> = judged.filter(|number| is_judged(&mutants[*number])).collect();
-    if judged.is_empty() {
+    let numbers = (0..mutants.len()).filter(|number| !out.contains(number));
+    let numbers: Vec<_> = numbers.filter(|number| needs_seeds(&mutants[*number])).collect();
+    if numbers.is_empty() {
         return Ok(0);
     }
-    let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
-    let lives = map_all(args.jobs, &judged, |&number| {
-        let (is_alive, verdict) = seeds::judge(judge, number, &reaching[number]);
-        tell(is_alive, &format!("{}, {number}: {verdict}", mutants[number].name));
+    let reaching = seeds::reaching(runner, mutants.len(), args.seeds, args.jobs)?;
+    let lives = map_all(args.jobs, &numbers, |&number| {
+        let (is_alive, verdict) = seeds::run_until_killed(runner, number, &reaching[number]);
+        print_result(is_alive, &format!("{}, {number}: {verdict}", mutants[number].name));
         is_alive
     });
-    let simulation = judge.with_file_name("zoolock-simulation");
-    println!("a story: ZOOLOCK_MUTANT=number {} --story --from seed", simulation.display());
+    let simulation = runner.with_file_name("zoolock-simulation");
+    println!("a trace: ZOOLOCK_MUTANT=number {} --trace --from seed", simulation.display());
     Ok(lives.into_iter().filter(|is_alive| *is_alive).count())
 }
 
-fn tell(is_alive: bool, what: &str) {
+fn print_result(is_alive: bool, what: &str) {
     println!("{} {what}", if is_alive { "LIVES" } else { "     " });
 }
 
@@ -139,7 +139,7 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
             }
             let is_killed = target.fails(Some(number), test)?;
             let how = if is_killed { "killed by" } else { "not noticed by" };
-            tell(!is_killed, &format!("{}, {number}: {how} {killer}", mutant.name));
+            print_result(!is_killed, &format!("{}, {number}: {how} {killer}", mutant.name));
             lives += usize::from(!is_killed);
         }
     }

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the seeds that reach each mutant, in their order. Without a mutant that is on, none may fail.
 pub(crate) fn reaching(
-    judge: &Path,
+    runner: &Path,
     mutants: usize,
     seeds: u64,
     jobs: usize,
@@ -24,7 +24,7 @@ pub(crate) fn reaching(
     let answers = map_all(jobs, &chunks, |chunk| {
         let mut answers = Vec::new();
         let failed =
-            run(judge, None, chunk, |seed, reached| answers.push((seed, reached.to_vec())));
+            run(runner, None, chunk, |seed, reached| answers.push((seed, reached.to_vec())));
         failed.map_or(Ok(answers), |(seed, what)| Err(format!("seed {seed}: {what}")))
     });
     let mut found = vec![Vec::new(); mutants];
@@ -37,16 +37,16 @@ pub(crate) fn reaching(
 }
 
 /// Runs these seeds with a mutant until one notices it. Returns whether none does, and that in words.
-pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> (bool, String) {
+pub(crate) fn run_until_killed(runner: &Path, number: usize, seeds: &[u64]) -> (bool, String) {
     let mut runs = 0;
-    let failing = |chunk| run(judge, Some(number), chunk, |_, _| runs += 1);
+    let failing = |chunk| run(runner, Some(number), chunk, |_, _| runs += 1);
     let killed = seeds.chunks(CHUNK).find_map(failing);
     let verdict = match &killed {
         Some((seed, what)) => {
             format!("killed by seed {seed}, the {}. that reaches it: {what:.110}", runs + 1)
         }
         None if runs == 0 => "not reached by any seed".to_owned(),
-        None => format!("reached by {runs} seeds and not judged"),
+        None => format!("reached by {runs} seeds and not noticed"),
     };
     (killed.is_none(), verdict)
 }
@@ -54,14 +54,14 @@ pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> (bool, String
 /// Runs seeds in another process, and passes on each that has passed, with what it has reached. Returns the first that
 /// fails: by a violation, a crash, or by standing still.
 fn run(
-    judge: &Path,
+    runner: &Path,
     number: Option<usize>,
     seeds: &[u64],
     mut passed: impl FnMut(u64, &[usize]),
 ) -> Option<(u64, String)> {
     let mut command = Command::new("sh");
     // A mutant may ask for memory without end.
-    command.args(["-c", "ulimit -v 16000000 && exec \"$0\""]).arg(judge);
+    command.args(["-c", "ulimit -v 16000000 && exec \"$0\""]).arg(runner);
     if let Some(number) = number {
         command.env("ZOOLOCK_MUTANT", number.to_string());
     }

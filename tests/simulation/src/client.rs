@@ -1,10 +1,10 @@
 //! A client that uses the library as its plan says and checks the results.
 
-mod deeds;
+mod acquisition;
 mod objects;
+mod operations;
 mod promises;
 mod steps;
-mod turn;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,16 +15,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use acquisition::Target;
 use kernel::{Process, thread};
 use objects::{Object, make, options};
-use turn::Target;
 use zoolock::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
 use zoolock::{CancelToken, Client, Contender, Error, Hold, Leadership, Term};
-use zoolock_judge::{Mode, Unlocked};
+use zoolock_checker::{Mode, Unlocked};
 
 use crate::coverage::count_variant;
-use crate::plan::{ClientPlan, Deed, Kind, ObjectPlan, Place, ThreadPlan, TurnPlan, Wait};
-use crate::witness::{self, Held, violation, witness};
+use crate::monitor::{self, Held, monitor, violation};
+use crate::plan::{
+    AcquisitionPlan, ClientPlan, Kind, ObjectPlan, Operation, Place, ThreadPlan, Wait,
+};
 
 /// How much later than its deadline a call may return, which is the time that threads need to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
@@ -39,7 +41,7 @@ pub(crate) struct Board {
     /// How long each machine stood still, and until when. For no time, its clock was set.
     pub stalls: Vec<(Process, Duration, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
-    /// What observers have heard on each thread since its last call.
+    /// What observers have received on each thread since its last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
     /// Number of operators that still have a right to give back.
     pub operators: usize,
@@ -82,7 +84,7 @@ impl Board {
     }
 }
 
-/// What an observer hears of a call or of a hold.
+/// What an observer receives about a call or of a hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Report {
     Acquired,
@@ -93,12 +95,12 @@ enum Report {
     Ended(Outcome),
 }
 
-/// How many were ahead of a call when it queued, as an observer hears.
+/// How many were ahead of a call when it queued, as an observer receives.
 type Ahead = Option<usize>;
 
 /// Observer that counts grants and ends, and calls the client from its callbacks.
 #[derive(Default)]
-struct Told {
+struct TestObserver {
     acquired: AtomicU64,
     ended: AtomicU64,
 }
@@ -111,15 +113,15 @@ fn may_wait(who: &str) {
     }
 }
 
-/// Records what an observer hears.
-fn heard(report: Report, ahead: Ahead) {
+/// Records what an observer receives.
+fn record(report: Report, ahead: Ahead) {
     may_wait("an observer");
     board(|board| board.reports.entry(thread::number()).or_default().push((report, ahead)));
 }
 
-impl Observer for Told {
+impl Observer for TestObserver {
     fn acquired(&self, call: &Acquired<'_>) {
-        heard(Report::Acquired, call.queue);
+        record(Report::Acquired, call.queue);
         self.acquired.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -130,11 +132,11 @@ impl Observer for Told {
             Reason::Cancelled => Report::Cancelled,
             _ => Report::Failed,
         };
-        heard(report, call.queue);
+        record(report, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        heard(Report::Ended(hold.outcome), None);
+        record(Report::Ended(hold.outcome), None);
         let client = || board(|board| board.sessions.get(&kernel::own_process()).cloned());
         if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             && let Some(client) = client()
@@ -157,8 +159,8 @@ struct Shared {
     tokens: Vec<RefCell<Token>>,
     /// Number of calls at each place that have begun, and that have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
-    told: Option<Arc<Told>>,
-    /// Number of ends of holds that were to be told, and that were.
+    observer: Option<Arc<TestObserver>>,
+    /// Number of ends of holds that were to be reported, and that were.
     ends: Arc<[AtomicU64; 2]>,
 }
 
@@ -170,8 +172,10 @@ struct Token {
 }
 
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
-    let told = plan.is_observed.then(|| Arc::new(Told::default()));
-    let Some(client) = connect(plan, hosts, told.as_ref()) else { return board(Board::is_over) };
+    let observer = plan.is_observed.then(|| Arc::new(TestObserver::default()));
+    let Some(client) = connect(plan, hosts, observer.as_ref()) else {
+        return board(Board::is_over);
+    };
     let process = kernel::own_process();
     board(|board| board.sessions.insert(process, client.clone()));
     let objects = plan.objects.iter().map(|object| make(&client, object)).collect();
@@ -185,7 +189,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         is_closed: Cell::new(false),
         tokens: plan.objects.iter().map(|_| RefCell::default()).collect(),
         calls: Default::default(),
-        told,
+        observer,
         ends: Arc::default(),
     });
     let is_shut = Arc::new(AtomicBool::new(false));
@@ -226,11 +230,11 @@ pub(crate) fn await_calm() {
     kernel::block("the end of all faults", None, Some(&are_healed));
 }
 
-fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<Client> {
+fn connect(plan: &ClientPlan, hosts: &str, observer: Option<&Arc<TestObserver>>) -> Option<Client> {
     for _ in 0..100 {
         let builder = Client::builder(hosts).session_timeout(plan.timeout);
-        let builder = match told {
-            Some(told) => builder.observer(Arc::clone(told)),
+        let builder = match observer {
+            Some(observer) => builder.observer(Arc::clone(observer)),
             None => builder,
         };
         let connected = if plan.is_lazy { builder.connect_lazily() } else { builder.connect() };
@@ -261,7 +265,7 @@ pub(crate) fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// Starts a leadership. The witness sees the leader as a holder while it acts.
+/// Starts a leadership. The monitor sees the leader as a holder while it acts.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
@@ -275,18 +279,18 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         }
         kernel::count("call: a term");
         let (own, kind) = (Hold::clone(term), Kind::Leadership);
-        let node = witness::id_of(kind, &own);
-        witness::unchecked_turn(place, kind, &own);
+        let node = monitor::id_of(kind, &own);
+        monitor::unchecked_acquisition(place, kind, &own);
         let held = Held::new(who.clone(), kind, place, Mode::Exclusive, vec![own]);
-        let hold = witness::granted(held, now, None, None);
+        let hold = monitor::granted(held, now, None, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
         let is_over = term.wait_timeout(Duration::from_millis(time));
-        witness::listened(hold, now);
+        monitor::listened(hold, now);
         if is_over && term.is_held() && !term.is_stopping() {
-            witness::heard(&node);
+            monitor::received_request(&node);
         }
-        witness::left(hold);
-        witness::ended(hold, Unlocked::Silent);
+        monitor::left(hold);
+        monitor::ended(hold, Unlocked::Silent);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
             resume_unwind(Box::new("as planned"));
         }
@@ -324,7 +328,7 @@ impl Shared {
         });
     }
 
-    /// Asks all leaderships for their health. What is to be told depends on when it was asked for before.
+    /// Asks all leaderships for their health. What is to be reported depends on when it was asked for before.
     fn look_at_leaderships(&self) {
         let leaderships = self.leaderships.take();
         for leadership in &leaderships {
@@ -334,7 +338,7 @@ impl Shared {
         self.leaderships.borrow_mut().extend(leaderships);
     }
 
-    /// Shuts a leadership down. A term that runs hears of that at once.
+    /// Shuts a leadership down. A term that runs is notified at once.
     fn end_leadership(&self, leadership: Leadership) {
         let limit = self.client.session_timeout() / 3;
         self.timed("shutdown", Some(limit), || leadership.shutdown());
@@ -342,11 +346,11 @@ impl Shared {
 
     fn close(&self) {
         self.is_closed.set(true);
-        witness(|witness| witness.closing.insert(kernel::own_process()));
+        monitor(|monitor| monitor.closing.insert(kernel::own_process()));
         kernel::note(|| "closes".to_owned());
         let limit = Some(self.client.session_timeout());
         let closed = self.timed("close", limit, || self.client.close());
-        self.told("close", || closed);
+        self.checked("close", || closed);
     }
 
     /// Takes every lock once more without faults, where each waiter gets it at once.
@@ -359,9 +363,12 @@ impl Shared {
                     // A pause makes a thread come while another is just back.
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
-                    let while_held = vec![Deed::Work(Duration::from_millis(5))];
-                    let turn = TurnPlan { while_held, ..TurnPlan::plain(object, Wait::Forever) };
-                    shared.use_lock(&name, shared.target(object), &turn);
+                    let while_held = vec![Operation::Work(Duration::from_millis(5))];
+                    let acquisition = AcquisitionPlan {
+                        while_held,
+                        ..AcquisitionPlan::plain(object, Wait::Forever)
+                    };
+                    shared.use_lock(&name, shared.target(object), &acquisition);
                 }
             })
         }));
@@ -376,22 +383,22 @@ impl Shared {
             let stats = self.client.stats();
             // The observer learns of every end, soon after it.
             let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-            let told = self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
+            let counted = self.observer.as_ref().map(|it| (count(&it.acquired), count(&it.ended)));
             let [expected, ended] = self.ends.each_ref().map(count);
-            let is_told =
-                expected == ended && told.is_none_or(|(acquired, ended)| acquired == ended);
-            if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
+            let are_reported =
+                expected == ended && counted.is_none_or(|(acquired, ended)| acquired == ended);
+            if are_reported && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
                 break;
             }
             if kernel::elapsed() > limit {
                 let ends = (expected, ended);
-                self.fail(format!("gauges do not go to zero: {stats:?}, {told:?}, {ends:?}"));
+                self.fail(format!("gauges do not go to zero: {stats:?}, {counted:?}, {ends:?}"));
                 break;
             }
             thread::sleep(Duration::from_millis(200));
         }
-        self.judge_nodes();
-        promises::judge_watches(&self.name);
+        self.check_nodes();
+        promises::check_watches(&self.name);
         self.close();
     }
 }

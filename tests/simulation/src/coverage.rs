@@ -31,16 +31,25 @@ const SELDOM: &[(&str, &str)] = &[
     ("a look is put off without a connection", "an outage late in a wait of many timeouts"),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
     ("a call is ended while it replaces a node", "a cancel while a node takes another's place"),
-    ("a guarded write comes behind the end of its hold", "a late write, with the next turn begun"),
+    (
+        "a guarded write comes behind the end of its hold",
+        "a late write, with the next acquisition begun",
+    ),
     ("a lease runs out while a hold is granted", "a client that stalls at the answer that grants"),
     ("a node to be removed is another one by now", "`break_lock` of a node that is planted anew"),
     ("a read finds that its write is gone", "a write deleted between a create and its list"),
     ("a request finds the session over", "a request while the end of its session is agreed on"),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
     ("the answer to a handshake comes too late", "one held back for as long as a client waits"),
-    ("what a thread has left is of another session", "a session that ends between two turns"),
+    (
+        "what a thread has left is of another session",
+        "a session that ends between two acquisitions",
+    ),
     ("what became of a node that was left is not told in time", "a stall as a node is replaced"),
-    ("what was left to a thread is over by now", "a lease's end, or a cut, between two turns"),
+    (
+        "what was left to a thread is over by now",
+        "a lease's end, or a cut, between two acquisitions",
+    ),
 ];
 
 /// Counts a variant of an enum of this class, whose variants `build.rs` finds.

@@ -1,17 +1,17 @@
-//! Records a run as a history for the judges in `zoolock_judge`, which also judge the torture run.
+//! Records a run as a history for the checkers in `zoolock_checker`, which also checker the torture run.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock_judge::{
+use zoolock_checker::{
     Doubt, Grant, History, HoldId, Linear, Linearized, Lock, Loss, Margins, Nanos, Outage, Rules,
-    Unlocked, Use, WorkerId, judge,
+    Unlocked, Use, WorkerId, check,
 };
 
+use crate::monitor::{Held, limit, queue};
 use crate::plan::{self, Place};
-use crate::witness::{Held, limit, queue};
 
 thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
@@ -109,12 +109,12 @@ pub(crate) fn died(process: Process) {
     record(|history| history.died(process.0, now()));
 }
 
-/// Returns the judge's violations of a run, and the result of the judge of linearizability.
+/// Returns the checker's violations of a run, and the result of the checker of linearizability.
 pub(crate) fn verdict() -> (Vec<String>, Linearized) {
     let history = record(std::mem::take);
     let locks = locks();
     let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
-    let violations = judge(&locks, &Margins::EXACT, &rules, &history).violations;
+    let violations = check(&locks, &Margins::EXACT, &rules, &history).violations;
     let linearized = Linear::new(&locks).check(&history);
     (violations, linearized)
 }

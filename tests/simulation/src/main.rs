@@ -1,4 +1,4 @@
-//! Runs seeds, reports speed and coverage, and prints the story of a failing seed.
+//! Runs seeds, reports speed and coverage, and prints the trace of a failing seed.
 
 mod runs;
 
@@ -26,9 +26,9 @@ struct Args {
     /// Fail if an event that has to occur never does [default: true from 10000 seeds on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     coverage: Option<bool>,
-    /// Print the whole story of the first seed, whether it fails or not
+    /// Print the whole trace of the first seed, whether it fails or not
     #[arg(long)]
-    story: bool,
+    trace: bool,
     /// Fail only for histories that are not linearizable
     #[arg(long)]
     linearizable: bool,
@@ -49,8 +49,8 @@ fn main() -> ExitCode {
         let printed = runs::be_worker(&args);
         return ExitCode::from(u8::from(printed.is_err()));
     }
-    if args.story {
-        return tell(&Plan::of(args.from));
+    if args.trace {
+        return print_trace(&Plan::of(args.from));
     }
     let begun = Instant::now();
     let total = runs::run_all(&args);
@@ -60,8 +60,8 @@ fn main() -> ExitCode {
     if let (Some((seed, _)), false) = (total.failed.first_key_value(), args.keep_going) {
         let smaller =
             shrink(&Plan::of(*seed), |left, of| eprintln!("  {left} of {of} faults and calls"));
-        tell(&smaller);
-        println!("the whole story: --story --from {seed}");
+        print_trace(&smaller);
+        println!("the whole trace: --trace --from {seed}");
     }
     total.report(begun.elapsed());
     if args.rare {
@@ -81,10 +81,10 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!(total.failed.is_empty() && gaps.is_empty())))
 }
 
-/// Prints the story and the violations of a run.
-fn tell(plan: &Plan) -> ExitCode {
+/// Prints the trace and the violations of a run.
+fn print_trace(plan: &Plan) -> ExitCode {
     let outcome = run(plan, true);
-    outcome.story.iter().for_each(|line| println!("{line}"));
+    outcome.trace.iter().for_each(|line| println!("{line}"));
     outcome.violations.iter().for_each(|line| println!("VIOLATED: {line}"));
     ExitCode::from(u8::from(!outcome.violations.is_empty()))
 }

@@ -14,11 +14,11 @@ use kernel::Process;
 use kernel::net::{self, Network};
 use zookeeper_testing::ensemble::{Ensemble, Outgoing};
 
+use crate::describe;
+use crate::monitor::{self, outages};
 use crate::plan::{FrameFault, Of, Plan};
 use crate::raw;
 use crate::recording::{self, Act};
-use crate::story;
-use crate::witness::{self, outages};
 
 /// The other end of all sockets.
 struct Net;
@@ -163,7 +163,7 @@ impl World {
             }
         }
         for one in &committed {
-            witness::committed(one);
+            monitor::committed(one);
             raw::committed(one);
         }
         let now = kernel::instant();
@@ -199,14 +199,14 @@ impl World {
         let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
         let process = link.process;
         match way {
-            DOWN if is_first => witness::has_session(process, story::number(bytes, 12, 8)),
-            DOWN => raw::heard(process),
+            DOWN if is_first => monitor::has_session(process, describe::number(bytes, 12, 8)),
+            DOWN => raw::answered(process),
             _ => {}
         }
         if kernel::is_traced() && bytes.len() > 4 {
             let (arrow, words) = match way {
-                UP => ("->", story::request(bytes, is_first)),
-                _ => ("<-", story::answer(bytes, is_first)),
+                UP => ("->", describe::request(bytes, is_first)),
+                _ => ("<-", describe::answer(bytes, is_first)),
             };
             if let Some(words) = words {
                 kernel::note_of(process, "network", || format!("{arrow} {words}"));
@@ -218,11 +218,11 @@ impl World {
                 self.ensemble.receive(connection, bytes, kernel::instant());
             }
             _ => {
-                let answered = link.asked.remove(&story::int(bytes, 4));
+                let answered = link.asked.remove(&describe::int(bytes, 4));
                 if let Some((Of::Delete, path)) = answered
-                    && story::int(bytes, 16) == NO_AUTH
+                    && describe::int(bytes, 16) == NO_AUTH
                 {
-                    witness::may_not_delete(process, &path);
+                    monitor::may_not_delete(process, &path);
                 }
                 net::deliver(socket, bytes);
             }

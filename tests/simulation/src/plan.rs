@@ -99,16 +99,16 @@ pub struct Step<W = What> {
     pub what: W,
 }
 
-/// What a thread does next; `client/steps.rs` carries it out. Besides turns with locks, it looks at them from outside,
-/// meddles as an operator, or does something odd: `Close` closes twice at once.
+/// What a thread does next; `client/steps.rs` carries it out. Besides acquisitions of locks, it looks at them from
+/// outside, meddles as an operator, or does something odd: `Close` closes twice at once.
 #[derive(Debug, Clone)]
 pub enum What {
-    Lock(TurnPlan),
+    Lock(AcquisitionPlan),
     Contenders(Place),
     Revoke(Place),
     BreakLock(Place),
     CancelWaiters { object: usize },
-    Turns { object: usize, count: u32 },
+    Acquisitions { object: usize, count: u32 },
     Narrow { object: usize, time: Duration },
     PathsBelow,
     Odd { object: usize, odd: Odd, time: Duration },
@@ -116,13 +116,13 @@ pub enum What {
 }
 
 #[derive(Debug, Clone)]
-pub struct TurnPlan {
+pub struct AcquisitionPlan {
     pub object: usize,
     /// The call has an object for itself, like the one of this number.
     pub is_fresh: bool,
     pub wait: Wait,
     pub permits: u32,
-    pub while_held: Vec<Deed>,
+    pub while_held: Vec<Operation>,
     pub end: End,
 }
 
@@ -148,11 +148,11 @@ pub enum Wait {
     Connected(Option<Duration>, Duration),
 }
 
-/// An action while a lock is held; `client/deeds.rs` carries it out. `Prolong` lets the hold last until this time from
-/// now, `UntilDue` works until it ends by its options, `Second` takes a second object of the same lock, alone or behind
-/// another thread, and `Expire` ends the session after this time.
+/// An operation while a lock is held; `client/operations.rs` carries it out. `Prolong` lets the hold last until this
+/// time from now, `UntilDue` works until it ends by its options, `Second` takes a second object of the same lock, alone
+/// or behind another thread, and `Expire` ends the session after this time.
 #[derive(Debug, Clone)]
-pub enum Deed {
+pub enum Operation {
     Work(Duration),
     Prolong(Duration),
     UntilDue,
@@ -181,7 +181,7 @@ pub enum End {
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
-    At { when: Duration, what: Trouble },
+    At { when: Duration, what: FaultKind },
 }
 
 /// Requests of a kind, and their answers.
@@ -236,7 +236,7 @@ pub enum Meddling {
 /// (`Clear`), or those of several locks as they are given back (`Rob`); they keep nodes from being read, so that their
 /// ends are not reported (`Hide`), or from being deleted (`Forbid`). Strangers plant nodes, and scribble into others.
 #[derive(Debug, Clone, Copy)]
-pub enum Trouble {
+pub enum FaultKind {
     Cut { client: usize },
     BlackHole { client: usize, time: Duration },
     Deaf { client: usize, is_up: bool, time: Duration },
@@ -281,7 +281,7 @@ pub enum Plant {
 }
 
 impl Place {
-    /// Number of the places that many turns share. The others are for few turns each.
+    /// Number of the places that many acquisitions share. The others are for few acquisitions each.
     pub(crate) const SHARED: usize = 9;
 
     pub const ALL: [&'static str; 21] = [
@@ -338,7 +338,7 @@ impl Plan {
                 matches!(what, FrameFault::CutBefore | FrameFault::CutBehind | FrameFault::Tear)
             }
             Fault::At { what, .. } => {
-                matches!(what, Trouble::Cut { .. } | Trouble::Scribble { is_request: true, .. })
+                matches!(what, FaultKind::Cut { .. } | FaultKind::Scribble { is_request: true, .. })
             }
         };
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
@@ -347,7 +347,7 @@ impl Plan {
     /// Returns whether no fault delays anybody.
     pub(crate) fn is_well(&self) -> bool {
         let mut all = self.faults.iter();
-        all.all(|fault| matches!(fault, Fault::At { what: Trouble::Scribble { .. }, .. }))
+        all.all(|fault| matches!(fault, Fault::At { what: FaultKind::Scribble { .. }, .. }))
     }
 
     /// Returns the longest session timeout of the clients with locks.
@@ -355,7 +355,7 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    pub(crate) fn troubles(&self) -> impl Iterator<Item = (Duration, Trouble)> {
+    pub(crate) fn timed_faults(&self) -> impl Iterator<Item = (Duration, FaultKind)> {
         self.faults.iter().filter_map(|fault| match *fault {
             Fault::At { when, what } => Some((when, what)),
             Fault::Frame { .. } => None,
@@ -372,24 +372,24 @@ impl Plan {
 
     /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
     pub(crate) fn hides_something(&self) -> bool {
-        self.meets(|what| matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. }))
+        self.meets(|what| matches!(what, FaultKind::Hide { .. } | FaultKind::HideDirectory { .. }))
     }
 
     /// Returns whether a fault hits a server, and not only by a lag.
     pub(crate) fn unsettles_servers(&self) -> bool {
-        use Trouble::{Crash, CutOffServer, Depose, FreezeServer};
+        use FaultKind::{Crash, CutOffServer, Depose, FreezeServer};
         self.meets(|what| {
             matches!(what, Crash { .. } | FreezeServer { .. } | CutOffServer { .. } | Depose)
         })
     }
 
     /// Returns whether a fault hits a server.
-    pub(crate) fn troubles_servers(&self) -> bool {
-        self.unsettles_servers() || self.meets(|what| matches!(what, Trouble::Lag { .. }))
+    pub(crate) fn disturbs_servers(&self) -> bool {
+        self.unsettles_servers() || self.meets(|what| matches!(what, FaultKind::Lag { .. }))
     }
 
-    fn meets(&self, is_it: impl Fn(Trouble) -> bool) -> bool {
-        self.troubles().any(|(_, what)| is_it(what))
+    fn meets(&self, is_it: impl Fn(FaultKind) -> bool) -> bool {
+        self.timed_faults().any(|(_, what)| is_it(what))
     }
 
     /// Returns whether all faults are acts of operators, so that nobody is cut off.
@@ -435,25 +435,25 @@ impl ClientPlan {
         self.steps().any(|step| is_it(&step.what))
     }
 
-    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
-        self.threads.iter_mut().flat_map(ThreadPlan::turns_mut)
+    fn acquisitions_mut(&mut self) -> impl Iterator<Item = &mut AcquisitionPlan> {
+        self.threads.iter_mut().flat_map(ThreadPlan::acquisitions_mut)
     }
 }
 
 impl ThreadPlan {
-    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
+    fn acquisitions_mut(&mut self) -> impl Iterator<Item = &mut AcquisitionPlan> {
         self.steps.iter_mut().filter_map(|step| match &mut step.what {
-            What::Lock(turn) => Some(turn),
+            What::Lock(acquisition) => Some(acquisition),
             _ => None,
         })
     }
 }
 
-impl TurnPlan {
-    /// A turn with an object that threads share, without any deed.
-    pub fn plain(object: usize, wait: Wait) -> TurnPlan {
+impl AcquisitionPlan {
+    /// An acquisition with an object that threads share, without any operation.
+    pub fn plain(object: usize, wait: Wait) -> AcquisitionPlan {
         let (while_held, end) = (Vec::new(), End::Unlock);
-        TurnPlan { object, is_fresh: false, wait, permits: 1, while_held, end }
+        AcquisitionPlan { object, is_fresh: false, wait, permits: 1, while_held, end }
     }
 }
 
@@ -476,7 +476,7 @@ impl<W> Step<W> {
     }
 }
 
-impl Trouble {
+impl FaultKind {
     pub(crate) fn at(self, when: Duration) -> Fault {
         Fault::At { when, what: self }
     }
@@ -484,7 +484,7 @@ impl Trouble {
 
 impl Fault {
     fn is_of_operators(&self) -> bool {
-        use Trouble::{Delete, Forbid, Hide, Plant, Rob, Scribble};
+        use FaultKind::{Delete, Forbid, Hide, Plant, Rob, Scribble};
         let Fault::At { what, .. } = self else { return false };
         matches!(what, Hide { .. } | Forbid { .. } | Delete { .. } | Rob)
             || matches!(what, Plant { .. } | Scribble { .. })

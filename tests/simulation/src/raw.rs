@@ -2,8 +2,8 @@
 
 mod answers;
 mod calls;
+mod checker;
 mod history;
-mod judge;
 mod program;
 mod watches;
 
@@ -13,11 +13,11 @@ use fastrand::Rng;
 use zookeeper::CreateMode;
 use zookeeper_testing::ensemble::Settings;
 
-pub(crate) use judge::{Rules, committed, finish, greeted, heard, reset, revealed};
+pub(crate) use checker::{Rules, answered, committed, finish, greeted, reset, revealed};
 pub(crate) use program::run;
 
 use crate::plan::{
-    Fault, Place, Plan, Step, TICK, Targets, Theme, ThreadPlan, Trouble, draw_moves, ms,
+    Fault, FaultKind, Place, Plan, Step, TICK, Targets, Theme, ThreadPlan, draw_moves, ms,
 };
 
 pub(crate) const ROOT: &str = "/raw";
@@ -130,14 +130,14 @@ pub(crate) fn add(plan: &mut Plan) {
         let (is_up, time) = (false, timeout * 5);
         let more = match random.u8(..8) {
             // Requests are carried out, but no answer arrives before the sessions have ended.
-            0 => befall(random, all, |client| Trouble::Deaf { client, is_up, time }),
-            1 => befall(random, all, |client| Trouble::Useless { client, time: timeout * 6 }),
+            0 => befall(random, all, |client| FaultKind::Deaf { client, is_up, time }),
+            1 => befall(random, all, |client| FaultKind::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
             // Machines sleep for longer than a session timeout, and some of their clocks with them.
             2 => {
                 let (time, is_paused) = (timeout * 2, random.bool());
-                befall(random, all, |client| Trouble::Sleep { client, time, is_paused })
+                befall(random, all, |client| FaultKind::Sleep { client, time, is_paused })
             }
             _ => Vec::new(),
         };
@@ -147,10 +147,10 @@ pub(crate) fn add(plan: &mut Plan) {
 
 /// Makes one server lag, and clients reconnect with transactions that it has not seen.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
-    let lag = Trouble::Lag { server: random.usize(..servers), time: timeout * 8 };
+    let lag = FaultKind::Lag { server: random.usize(..servers), time: timeout * 8 };
     let mut faults = vec![lag.at(ms(random, 1, 500))];
     for client in 0..clients {
-        faults.extend((0..4).map(|_| Trouble::Cut { client }.at(ms(random, 200, 12_000))));
+        faults.extend((0..4).map(|_| FaultKind::Cut { client }.at(ms(random, 200, 12_000))));
     }
     faults
 }
@@ -170,14 +170,14 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
         0 | 1 => {
             for round in 0..3 {
                 let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
-                faults.push(Trouble::Depose.at(begin));
+                faults.push(FaultKind::Depose.at(begin));
                 // In some rounds those clients fall silent then.
                 let is_last = random.bool();
                 for client in clients.clone().chain(clients.clone()) {
                     let cut = begin + Duration::from_millis(random.u64(200..1_800));
-                    let silence = Trouble::BlackHole { client, time: timeout * 2 };
+                    let silence = FaultKind::BlackHole { client, time: timeout * 2 };
                     let silence = silence.at(cut + ms(random, 20, 300));
-                    faults.push(Trouble::Cut { client }.at(cut));
+                    faults.push(FaultKind::Cut { client }.at(cut));
                     faults.extend(is_last.then_some(silence));
                 }
             }
@@ -187,22 +187,22 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
             for round in 0..5 {
                 let when = ms(random, 500, 3_000) + timeout * 4 * round;
                 let (server, time) = (random.usize(..plan.servers), timeout * 2);
-                faults.push(Trouble::CutOffServer { server, time }.at(when));
-                let silence = |client| Trouble::BlackHole { client, time }.at(when);
+                faults.push(FaultKind::CutOffServer { server, time }.at(when));
+                let silence = |client| FaultKind::BlackHole { client, time }.at(when);
                 faults.extend(clients.clone().map(silence));
             }
         }
         _ => faults.extend((0..3).map(|_| {
             let (server, time) = (random.usize(..plan.servers), timeout * 3);
-            Trouble::CutOffServer { server, time }.at(ms(random, 100, 10_000))
+            FaultKind::CutOffServer { server, time }.at(ms(random, 100, 10_000))
         })),
     }
     faults
 }
 
-/// Draws the same trouble for each client at different times.
-fn befall(random: &mut Rng, clients: usize, trouble: impl Fn(usize) -> Trouble) -> Vec<Fault> {
-    (0..clients).map(|client| trouble(client).at(ms(random, 500, 8_000))).collect()
+/// Draws the same fault for each client at different times.
+fn befall(random: &mut Rng, clients: usize, fault: impl Fn(usize) -> FaultKind) -> Vec<Fault> {
+    (0..clients).map(|client| fault(client).at(ms(random, 500, 8_000))).collect()
 }
 
 /// Gives the servers names and moves them. Some servers are down at the start.
@@ -212,10 +212,10 @@ fn move_about(plan: &mut Plan, random: &mut Rng) {
     if random.bool() {
         for server in 0..plan.servers {
             let time = ms(random, 100, 5_000);
-            plan.faults.push(Trouble::Crash { server, time }.at(Duration::ZERO));
+            plan.faults.push(FaultKind::Crash { server, time }.at(Duration::ZERO));
         }
     }
-    let cut = |client| Trouble::Cut { client }.at(ms(random, 100, 8_000));
+    let cut = |client| FaultKind::Cut { client }.at(ms(random, 100, 8_000));
     plan.faults.extend((0..plan.raw.len()).map(cut));
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     }
 }
 
-/// Returns what the judge may expect of the servers under these faults.
+/// Returns what the checker may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
     Rules {
         one_leader: plan.servers == 1 || !plan.unsettles_servers(),

@@ -50,7 +50,7 @@ pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
 pub fn unfit(plan: &Plan) -> Option<&'static str> {
     let reasons = [
         (plan.servers > 1, "it has three servers, whose elections and lags nobody can repeat"),
-        (plan.troubles_servers(), "the server crashes or stands still, which takes true time"),
+        (plan.disturbs_servers(), "the server crashes or stands still, which takes true time"),
         (plan.used.is_some(), "it sets a directory's counter, which no request can set"),
         (
             raw::settings(plan, Settings::default()).throttle > 0.0,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zoolock_judge::Linearized;
+use zoolock_checker::Linearized;
 use zoolock_simulation::{Outcome, Plan, run};
 
 use crate::Args;

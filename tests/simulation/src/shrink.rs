@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use crate::world::run;
 
 /// Leaves out faults and steps as long as the run still violates something. Returns the remaining plan.
-pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> Plan {
+pub fn shrink(plan: &Plan, mut progress: impl FnMut(usize, usize)) -> Plan {
     let mut out = vec![false; plan.parts()];
     let mut best = plan.clone();
     let mut size = out.len().div_ceil(2).max(1);
@@ -19,7 +19,7 @@ pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> Plan {
                 let smaller = plan.without(|part| fewer[part]);
                 if !run(&smaller, false).violations.is_empty() {
                     (out, best, has_changed) = (fewer, smaller, true);
-                    tell(out.iter().filter(|is_out| !**is_out).count(), out.len());
+                    progress(out.iter().filter(|is_out| !**is_out).count(), out.len());
                 }
             }
             start = end;

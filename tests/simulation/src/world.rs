@@ -8,18 +8,19 @@ use kernel::{Machine, Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zookeeper_testing::ensemble::{Ensemble, Refused, Settings};
-use zoolock_judge::Linearized;
+use zoolock_checker::Linearized;
 
 use crate::client::{self, Board, board, stands_still};
 use crate::coverage;
 use crate::histories;
+use crate::monitor::{self, DATA, FOLDER, monitor, mutexes, violation};
 use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
-    ClientPlan, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Trouble, TurnPlan, Wait, What,
+    AcquisitionPlan, ClientPlan, Fault, FaultKind, Kind, ObjectPlan, Place, Plan, Plant, TICK,
+    Wait, What,
 };
 use crate::raw;
 use crate::recording;
-use crate::witness::{self, DATA, FOLDER, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -29,19 +30,19 @@ const STEPS: u64 = 3_000_000;
 pub struct Outcome {
     /// Promises that were broken.
     pub violations: Vec<String>,
-    /// What the judge of linearizability found in the history.
+    /// What the checker of linearizability found in the history.
     pub linearized: Linearized,
     /// Hash over the run, to compare two runs.
     pub hash: u64,
     /// How often each event occurred.
     pub counts: BTreeMap<&'static str, u64>,
     /// Log of the run for people; empty unless the run was traced.
-    pub story: Vec<String>,
+    pub trace: Vec<String>,
 }
 
 /// Runs a plan.
 pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
-    witness::reset();
+    monitor::reset();
     histories::reset();
     raw::reset(raw::rules(plan));
     board(|board| *board = Board::default());
@@ -58,15 +59,15 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             }
             let (found, linearized) = histories::verdict();
             found.iter().chain(&linearized.violations).cloned().for_each(violation);
-            raw::finish(!witness::has_violations());
+            raw::finish(!monitor::has_violations());
             // Clients that remain are leaked: their world ends here, so dropping them is not possible.
             std::mem::forget(board(|board| std::mem::take(&mut board.sessions)));
             Outcome {
-                violations: witness::finish(),
+                violations: monitor::finish(),
                 linearized,
                 hash: kernel::hash(),
                 counts: kernel::counts(),
-                story: kernel::story(),
+                trace: kernel::take_trace(),
             }
         },
     )
@@ -102,24 +103,24 @@ fn live(plan: &Plan) {
             serve(|servers, _| servers.count_from(path, *number));
         }
     }
-    witness(|witness| {
-        witness.is_well = plan.is_well();
-        witness.is_gentle = plan.is_gentle();
-        witness.timeout = plan.timeout();
-        witness.is_steady = plan.is_steady();
-        witness.is_undisturbed = plan.faults.is_empty();
-        witness.slowest = plan.latency * 20;
-        let is_behind = plan.troubles_servers();
-        witness.lag = if is_behind { plan.timeout() * 4 } else { witness.slowest };
-        witness.is_quick = plan.latency <= Duration::from_millis(2);
+    monitor(|monitor| {
+        monitor.is_well = plan.is_well();
+        monitor.is_gentle = plan.is_gentle();
+        monitor.timeout = plan.timeout();
+        monitor.is_steady = plan.is_steady();
+        monitor.is_undisturbed = plan.faults.is_empty();
+        monitor.slowest = plan.latency * 20;
+        let is_behind = plan.disturbs_servers();
+        monitor.lag = if is_behind { plan.timeout() * 4 } else { monitor.slowest };
+        monitor.is_quick = plan.latency <= Duration::from_millis(2);
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
         let each = if plan.has(Kind::Semaphore) { 3 } else { 1 };
-        witness.most_creates = (most.max().unwrap_or_default() + 1) * each;
+        monitor.most_creates = (most.max().unwrap_or_default() + 1) * each;
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
-    // The judge of programs expects answers at once, so only runs without programs have busy machines.
+    // The checker of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
         let is_busy = |machine: &mut Machine| machine.is_busy = true;
         processes.iter().for_each(|process| kernel::machine(*process, is_busy));
@@ -145,11 +146,11 @@ fn live(plan: &Plan) {
             (processes[plan.clients.len() + number], raw.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || raw::run(number, &raw, &hosts));
     }
-    let mut troubles: Vec<(Duration, Trouble)> = plan.troubles().collect();
-    troubles.sort_by_key(|(when, _)| *when);
-    for (when, trouble) in troubles {
+    let mut faults: Vec<(Duration, FaultKind)> = plan.timed_faults().collect();
+    faults.sort_by_key(|(when, _)| *when);
+    for (when, fault) in faults {
         thread::sleep(when.saturating_sub(kernel::elapsed()));
-        make(plan, &processes, trouble);
+        make(plan, &processes, fault);
     }
     thread::sleep(Duration::from_secs(2));
     heal(&processes);
@@ -166,7 +167,7 @@ fn live(plan: &Plan) {
             if kernel::elapsed() > end {
                 let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
                 let (who, holders) =
-                    (who.collect::<Vec<_>>(), witness(|witness| witness.holders()));
+                    (who.collect::<Vec<_>>(), monitor(|monitor| monitor.holders()));
                 violation(format!("{what} {longest:?} without a fault: {who:?}; {holders:?}"));
                 kernel::stop();
                 return false;
@@ -193,7 +194,7 @@ fn live(plan: &Plan) {
     }
     // Sessions of killed clients end by then, and so do sessions that could not be closed.
     thread::sleep(timeout * 2 + TICK * 2);
-    let left = witness(|witness| witness.left_behind());
+    let left = monitor(|monitor| monitor.left_behind());
     if !left.is_empty() {
         violation(format!("left behind: {left:?}"));
     }
@@ -220,7 +221,7 @@ fn fail_spawns(process: Process, probability: f64) {
 
 fn heal(processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
-    witness(|witness| witness.healed_at = Some(kernel::elapsed()));
+    monitor(|monitor| monitor.healed_at = Some(kernel::elapsed()));
     processes.iter().for_each(|process| fail_spawns(*process, 0.0));
     network::act(|world| {
         world.heal();
@@ -238,9 +239,9 @@ fn longest(plan: &Plan) -> Duration {
         for step in client.steps() {
             longest += step.rest;
             match &step.what {
-                What::Turns { count, .. } => longest += Duration::from_secs(2) * *count,
-                What::Lock(TurnPlan { wait, while_held, object, .. }) => {
-                    // No deed takes longer than this.
+                What::Acquisitions { count, .. } => longest += Duration::from_secs(2) * *count,
+                What::Lock(AcquisitionPlan { wait, while_held, object, .. }) => {
+                    // No operation takes longer than this.
                     longest += Duration::from_secs(10) * while_held.len() as u32;
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
                     if let Wait::For(time) | Wait::Connected(Some(time), _) = wait {
@@ -255,57 +256,57 @@ fn longest(plan: &Plan) -> Duration {
     longest
 }
 
-fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
-    kernel::note(|| format!("== {trouble:?}"));
-    coverage::count_variant("fault", &trouble);
+fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
+    kernel::note(|| format!("== {fault:?}"));
+    coverage::count_variant("fault", &fault);
     let now = kernel::elapsed();
-    match trouble {
-        Trouble::Cut { client } => network::act(|world| world.cut(processes[client])),
-        Trouble::BlackHole { client, time } => network::act(|world| {
+    match fault {
+        FaultKind::Cut { client } => network::act(|world| world.cut(processes[client])),
+        FaultKind::BlackHole { client, time } => network::act(|world| {
             for is_up in [true, false] {
                 world.silence(processes[client], is_up, time);
             }
         }),
-        Trouble::Deaf { client, is_up, time } => {
+        FaultKind::Deaf { client, is_up, time } => {
             network::act(|world| world.silence(processes[client], is_up, time));
             is_deaf(plan, processes, client, time);
         }
-        Trouble::Useless { client, time } => {
+        FaultKind::Useless { client, time } => {
             network::act(|world| world.machine(processes[client]).useless_until = now + time);
             is_deaf(plan, processes, client, time);
         }
-        Trouble::Refuse { client, time } => network::act(|world| {
+        FaultKind::Refuse { client, time } => network::act(|world| {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
         }),
-        Trouble::Sleep { client, time, is_paused } => {
+        FaultKind::Sleep { client, time, is_paused } => {
             stands_still(processes[client], time);
             if is_paused {
                 kernel::count("fault: a virtual machine is paused");
             }
             kernel::machine_sleeps(processes[client], time, is_paused);
         }
-        Trouble::Stall { client, time } if client < plan.clients.len() => {
+        FaultKind::Stall { client, time } if client < plan.clients.len() => {
             stands_still(processes[client], time);
             kernel::stall(processes[client], time);
         }
-        Trouble::Freeze { client, time } | Trouble::Stall { client, time } => {
+        FaultKind::Freeze { client, time } | FaultKind::Stall { client, time } => {
             stands_still(processes[client], time);
             kernel::freeze(processes[client], time);
         }
-        Trouble::ClockStep { client, milliseconds } => {
+        FaultKind::ClockStep { client, milliseconds } => {
             kernel::machine(processes[client], |machine| machine.ahead += milliseconds * 1_000_000);
             stands_still(processes[client], Duration::ZERO);
         }
-        Trouble::Full { client, time } => network::act(|world| {
+        FaultKind::Full { client, time } => network::act(|world| {
             world.machine(processes[client]).full_until = now + time;
         }),
-        Trouble::NoThreads { client, time } => {
+        FaultKind::NoThreads { client, time } => {
             let process = processes[client];
             fail_spawns(process, 0.5);
             kernel::after(time, move || fail_spawns(process, 0.0));
         }
-        Trouble::Kill { client } => {
+        FaultKind::Kill { client } => {
             // It may be dead already.
             if let Some(client_plan) =
                 plan.clients.get(client).filter(|_| !kernel::is_dead(processes[client]))
@@ -315,10 +316,10 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             histories::died(processes[client]);
             kernel::kill(processes[client]);
         }
-        Trouble::Expire { client } => {
+        FaultKind::Expire { client } => {
             let sessions = network::with(|world| world.ensemble.sessions());
             if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
-                witness::expires(session);
+                monitor::expires(session);
                 let is_at_once = kernel::with_random(|random| random.bool());
                 serve(|servers, now| match is_at_once {
                     true => servers.expire(session, now),
@@ -326,46 +327,48 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
                 });
             }
         }
-        Trouble::Crash { server, time } => {
+        FaultKind::Crash { server, time } => {
             serve(|servers, now| servers.crash(server, now));
             kernel::after(time, move || serve(|servers, now| servers.start(server, now)));
         }
-        Trouble::FreezeServer { server, time } => {
+        FaultKind::FreezeServer { server, time } => {
             serve(|servers, now| servers.freeze(server, now + time, now));
         }
-        Trouble::CutOffServer { server, time } => {
+        FaultKind::CutOffServer { server, time } => {
             serve(|servers, now| servers.cut_off(server, now + time, now));
         }
-        Trouble::Lag { server, time } => {
+        FaultKind::Lag { server, time } => {
             serve(|servers, now| servers.lag(server, time / 4, now));
         }
-        Trouble::Depose => _ = serve(Ensemble::depose),
-        Trouble::Move { server } if plan.has_names => network::act(|world| world.move_away(server)),
+        FaultKind::Depose => _ = serve(Ensemble::depose),
+        FaultKind::Move { server } if plan.has_names => {
+            network::act(|world| world.move_away(server))
+        }
         // Clients that know the servers by address would not find one that moved.
-        Trouble::Move { .. } => {}
-        Trouble::NoName { server, time, hangs } => {
+        FaultKind::Move { .. } => {}
+        FaultKind::NoName { server, time, hangs } => {
             network::act(|world| world.forget_name(server, time, hangs));
         }
-        Trouble::Delete { place, nth } => {
-            let node = witness(|witness| witness.below(place, nth));
+        FaultKind::Delete { place, nth } => {
+            let node = monitor(|monitor| monitor.below(place, nth));
             // Deletion fails if the node has children.
             node.map(|node| serve(|servers, now| servers.delete(&node, now)));
         }
-        Trouble::Clear { place, pause } => clear(place, pause),
-        Trouble::Rob => witness(|witness| witness.robberies += 1),
-        Trouble::Hide { place, nth, time, is_deleted } => {
-            if let Some(node) = witness(|witness| witness.below(place, nth)) {
+        FaultKind::Clear { place, pause } => clear(place, pause),
+        FaultKind::Rob => monitor(|monitor| monitor.robberies += 1),
+        FaultKind::Hide { place, nth, time, is_deleted } => {
+            if let Some(node) = monitor(|monitor| monitor.below(place, nth)) {
                 restrict(&hosts(plan), node, Permissions::READ, time, is_deleted);
             }
         }
-        Trouble::HideDirectory { place, time } => {
+        FaultKind::HideDirectory { place, time } => {
             restrict(&hosts(plan), place.path().to_owned(), Permissions::READ, time, false);
         }
-        Trouble::Forbid { place, below, time } => {
+        FaultKind::Forbid { place, below, time } => {
             let node = format!("{place}{below}");
             restrict(&hosts(plan), node, Permissions::DELETE, time, false);
         }
-        Trouble::Plant { place, what, time } => {
+        FaultKind::Plant { place, what, time } => {
             // The number that the servers would append to the name.
             let number = network::with(|world| {
                 let stat = world.ensemble.node(place.path()).map(|(stat, _)| stat);
@@ -379,14 +382,14 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
                 Plant::Lookalike => format!("b-{:010}", number + 3),
             };
             let path = format!("{}/{name}", place.path());
-            witness(|witness| witness.has_strangers = true);
+            monitor(|monitor| monitor.has_strangers = true);
             if serve(|servers, now| servers.create(&path, b"", now)).is_ok() {
-                witness(|witness| witness.planted.insert(path.clone()));
+                monitor(|monitor| monitor.planted.insert(path.clone()));
                 kernel::after(time, move || take_away(path));
             }
         }
-        Trouble::Scribble { place, nth, is_request } => {
-            let node = witness(|witness| witness.below(place, nth));
+        FaultKind::Scribble { place, nth, is_request } => {
+            let node = monitor(|monitor| monitor.below(place, nth));
             // Nobody writes to a single node: its data say whose it is.
             if let Some(node) = node.filter(|node| node.contains("/_c_")) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
@@ -396,15 +399,15 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
     }
 }
 
-/// Tells the witness that a client gets no answers for `time`, if that is long enough to end its session.
+/// Tells the monitor that a client gets no answers for `time`, if that is long enough to end its session.
 /// Server faults may delay the end of a session, so the rule does not apply with them.
 fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     let own = plan.clients.iter().map(|client| client.timeout);
     let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
     if let Some(end) = timeout.map(|timeout| timeout * 5).filter(|end| time >= *end)
-        && !plan.troubles_servers()
+        && !plan.disturbs_servers()
     {
-        witness::is_deaf(processes[client], end);
+        monitor::is_deaf(processes[client], end);
     }
 }
 
@@ -426,7 +429,7 @@ fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     let margins = plan.objects.iter().filter_map(|object| object.options.margin);
     let margin = margins.max().unwrap_or_default();
     let until = kernel::elapsed() + margin;
-    witness(|witness| witness.reaped.insert(registration.session_id(), until));
+    monitor(|monitor| monitor.reaped.insert(registration.session_id(), until));
     let reaper = kernel::process();
     if random.u8(..8) == 0 {
         kernel::after(noticed + Duration::from_millis(random.u64(..20)), move || {
@@ -451,7 +454,7 @@ fn take_away(path: String) {
 
 /// Deletes the nodes of sessions in a place, one after the other.
 fn clear(place: Place, pause: Duration) {
-    let nodes = witness(|witness| witness.sessions_nodes(place.path()));
+    let nodes = monitor(|monitor| monitor.sessions_nodes(place.path()));
     for (number, node) in nodes.into_iter().enumerate() {
         kernel::after(pause * number as u32, move || {
             // The node may be gone by now.
@@ -464,9 +467,9 @@ fn clear(place: Place, pause: Duration) {
 pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Duration, ends: bool) {
     let hosts = hosts.to_owned();
     let (read, delete) = (Permissions::READ, Permissions::DELETE);
-    witness(|witness| {
-        witness.has_hidden = true;
-        witness.hidden.extend((right == read).then(|| node.clone()));
+    monitor(|monitor| {
+        monitor.has_hidden = true;
+        monitor.hidden.extend((right == read).then(|| node.clone()));
     });
     let others = Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN;
     let others = others | if right == read { delete } else { read };
@@ -483,7 +486,7 @@ pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Dura
             kernel::note(|| format!("gives {right:?} of {node} back"));
             // Nodes that could not be deleted stay until somebody deletes them by hand.
             if right == delete {
-                let nodes = witness(|witness| witness.sessions_nodes(&node));
+                let nodes = monitor(|monitor| monitor.sessions_nodes(&node));
                 nodes.into_iter().for_each(take_away);
             }
         }

@@ -10,7 +10,7 @@ fn all_guarantees_hold_for_every_seed() {
         let violations = run(&plan, false).violations;
         if !violations.is_empty() {
             let smaller = shrink(&plan, |_, _| {});
-            run(&smaller, true).story.iter().for_each(|line| println!("{line}"));
+            run(&smaller, true).trace.iter().for_each(|line| println!("{line}"));
             panic!("seed {}: {violations:#?}", plan.seed);
         }
     }
@@ -20,9 +20,9 @@ fn all_guarantees_hold_for_every_seed() {
 fn runs_differ_by_seed_alone() {
     let mut hashes = BTreeSet::new();
     for plan in (1_000..1_060).map(Plan::of) {
-        let (quiet, told) = (run(&plan, false), run(&plan, true));
-        assert_eq!(quiet.hash, told.hash, "a story does not change the run");
-        assert!(quiet.story.is_empty() && !told.story.is_empty());
+        let (quiet, traced) = (run(&plan, false), run(&plan, true));
+        assert_eq!(quiet.hash, traced.hash, "a trace does not change the run");
+        assert!(quiet.trace.is_empty() && !traced.trace.is_empty());
         assert!(hashes.insert(quiet.hash), "no two seeds give the same run");
     }
 }

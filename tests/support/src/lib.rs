@@ -38,7 +38,7 @@
 //! assert_eq!(guard.state(), HoldState::Held);
 //! assert_eq!(guard.fencing_token(), token);
 //!
-//! // Silence: the hold is lost, and its holder hears of it.
+//! // Silence: the hold is lost, and its holder is notified.
 //! proxy.black_hole(Direction::Both);
 //! wait_until("the hold is lost", SOON, || !guard.is_held());
 //! assert!(guard.release().is_err_and(|error| error.is_lost()));

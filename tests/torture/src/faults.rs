@@ -6,7 +6,7 @@ use std::time::Duration;
 use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Then};
 
 use crate::Outcome;
-use crate::plan::{Fault, FrameFault, Of, Place, Trouble};
+use crate::plan::{Fault, FaultKind, FrameFault, Of, Place};
 use crate::protocol::now;
 use crate::run::shortened;
 use crate::scene::Scene;
@@ -20,27 +20,27 @@ impl Scene<'_> {
                 Ok(self.meet_frame(client, is_up, of, nth, what))
             }
             Fault::At { when, .. } if self.is_over_in(shortened(when)) => Ok(false),
-            Fault::At { what, .. } => self.trouble(what),
+            Fault::At { what, .. } => self.fault(what),
         }
     }
 
-    fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
-        match trouble {
-            Trouble::Cut { client } => Ok(self.each(client, FaultProxy::cut)),
-            Trouble::BlackHole { client, time } => {
+    fn fault(&self, fault: FaultKind) -> Outcome<bool> {
+        match fault {
+            FaultKind::Cut { client } => Ok(self.each(client, FaultProxy::cut)),
+            FaultKind::BlackHole { client, time } => {
                 Ok(self.for_a_while(client, time, |proxy| proxy.black_hole(Direction::Both)))
             }
-            Trouble::Deaf { client, is_up, time } => {
+            FaultKind::Deaf { client, is_up, time } => {
                 let direction = if is_up { Direction::ToServer } else { Direction::ToClient };
                 Ok(self.for_a_while(client, time, |proxy| proxy.black_hole(direction)))
             }
-            Trouble::Refuse { client, time } => {
+            FaultKind::Refuse { client, time } => {
                 Ok(self.for_a_while(client, time, FaultProxy::cut_off))
             }
             // A signal stops all threads of a process, and others cannot tell it from a machine that sleeps.
-            Trouble::Freeze { client, time }
-            | Trouble::Stall { client, time }
-            | Trouble::Sleep { client, time, .. } => {
+            FaultKind::Freeze { client, time }
+            | FaultKind::Stall { client, time }
+            | FaultKind::Sleep { client, time, .. } => {
                 let is_stopped = self.stop(client)?;
                 if let Some(since) = is_stopped {
                     self.is_over_in(time);
@@ -48,38 +48,38 @@ impl Scene<'_> {
                 }
                 Ok(is_stopped.is_some())
             }
-            Trouble::Kill { client } => self.kill(client),
-            Trouble::Expire { client } => self.expire(client),
-            Trouble::Crash { .. }
-            | Trouble::FreezeServer { .. }
-            | Trouble::CutOffServer { .. }
-            | Trouble::Depose => match self.may_trouble_servers {
-                true => self.servers.trouble(trouble),
+            FaultKind::Kill { client } => self.kill(client),
+            FaultKind::Expire { client } => self.expire(client),
+            FaultKind::Crash { .. }
+            | FaultKind::FreezeServer { .. }
+            | FaultKind::CutOffServer { .. }
+            | FaultKind::Depose => match self.may_disturb_servers {
+                true => self.servers.fault(fault),
                 false => Ok(false),
             },
-            Trouble::Delete { place, nth } => {
+            FaultKind::Delete { place, nth } => {
                 self.operate(|probe| match self.node(probe, place, nth)? {
                     Some(node) => self.delete(probe, &node),
                     None => Ok(false),
                 })
             }
-            Trouble::Clear { place, pause } => self.operate(|probe| {
+            FaultKind::Clear { place, pause } => self.operate(|probe| {
                 self.nodes(probe, place)?.iter().try_fold(false, |_, node| {
                     self.is_over_in(pause);
                     self.delete(probe, node)
                 })
             }),
             // The replay sends them to a real server. What clients make of them, `tests/contracts` shows.
-            Trouble::Plant { .. } | Trouble::Scribble { .. } => Ok(false),
+            FaultKind::Plant { .. } | FaultKind::Scribble { .. } => Ok(false),
             // They need another machine: its clock, its memory, its names.
-            Trouble::ClockStep { .. } | Trouble::Full { .. } | Trouble::NoThreads { .. } => {
+            FaultKind::ClockStep { .. } | FaultKind::Full { .. } | FaultKind::NoThreads { .. } => {
                 Ok(false)
             }
-            Trouble::Move { .. } | Trouble::NoName { .. } => Ok(false),
+            FaultKind::Move { .. } | FaultKind::NoName { .. } => Ok(false),
             // No proxy knows when, and no server does it when asked.
-            Trouble::Useless { .. } | Trouble::Lag { .. } | Trouble::Rob => Ok(false),
+            FaultKind::Useless { .. } | FaultKind::Lag { .. } | FaultKind::Rob => Ok(false),
             // The observer sets no rights. Tests in `tests/faults` take them away.
-            Trouble::Hide { .. } | Trouble::HideDirectory { .. } | Trouble::Forbid { .. } => {
+            FaultKind::Hide { .. } | FaultKind::HideDirectory { .. } | FaultKind::Forbid { .. } => {
                 Ok(false)
             }
         }

@@ -36,7 +36,7 @@ pub(crate) struct Facts {
     connect: String,
     /// The socket of the reaper, and the file that a holder locks.
     reaper: PathBuf,
-    witness: PathBuf,
+    lock_file: PathBuf,
 }
 
 /// Kills so many holders. Returns false if two had the lock, or if somebody waited until the servers ended a session.
@@ -44,10 +44,10 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("kills-").tempdir()?;
     let servers = Servers::start(ensemble)?;
     let connect: Vec<_> = servers.addresses().iter().map(ToString::to_string).collect();
-    let [reaper, witness] = ["reaper", "witness"].map(|name| folder.path().join(name));
-    let facts = Facts { connect: connect.join(","), reaper, witness };
+    let [reaper, lock_file] = ["reaper", "lock_file"].map(|name| folder.path().join(name));
+    let facts = Facts { connect: connect.join(","), reaper, lock_file };
     let _reaper = Reaper::start(&facts.reaper)?;
-    File::create(&facts.witness)?;
+    File::create(&facts.lock_file)?;
     let looking = Client::connect(&facts.connect, TIMEOUT)?;
     let (say, said) = mpsc::channel();
     let mut living = BTreeMap::new();
@@ -57,9 +57,9 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
             let holder = start(&facts, &say)?;
             living.insert(holder.id(), holder);
         }
-        let (id, line, heard) = said.recv_timeout(TIMEOUT * 3)?;
+        let (id, line, at) = said.recv_timeout(TIMEOUT * 3)?;
         if let Some((way, died)) = last {
-            took.entry(way).or_default().push(heard - died);
+            took.entry(way).or_default().push(at - died);
         }
         overlaps += usize::from(line != ALONE);
         while looking.contenders(LOCK)?.len() < 2 {
@@ -98,8 +98,8 @@ pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     }
     lock.lock()?;
     // The system ends it with the process.
-    let witness = File::open(facts.witness)?;
-    println!("{}", if witness.try_lock().is_ok() { ALONE } else { "overlap" });
+    let lock_file = File::open(facts.lock_file)?;
+    println!("{}", if lock_file.try_lock().is_ok() { ALONE } else { "overlap" });
     let mut signal = String::new();
     io::stdin().read_line(&mut signal)?;
     match signal.trim().parse()? {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use zoolock_judge::{History, Nanos, after};
+use zoolock_checker::{History, Nanos, after};
 use zoolock_test_support::Probe;
 
 use crate::protocol::now;
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     /// Adds to a history what was seen during its time.
-    pub(crate) fn tell(&self, history: &mut History) {
+    pub(crate) fn add_to(&self, history: &mut History) {
         let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = history.begun;
         for &(since, late, served) in looks.iter().filter(|look| look.0 >= begun) {

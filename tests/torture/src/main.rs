@@ -9,7 +9,7 @@
 //!     |    |                                  v
 //!     |    +-- faults, or stops -->     recorder: the history of the plan
 //!     v
-//!   the judges of `tests/judge`
+//!   the checkers of `tests/checker`
 //! ```
 //!
 //! `--replay` is another run: it compares the simulated server with a real one (replay).
@@ -35,14 +35,14 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock_simulation::plan;
 
 /// What the lock objects of the simulation's clients need to know of their paths.
-mod witness {
+mod monitor {
     pub(crate) use zoolock_simulation::{READ, SECOND, identity, limit};
 }
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Outcome<T> = Result<T, Failure>;
 
-/// Carries out plans of the simulation with real processes and servers, and judges what happens.
+/// Carries out plans of the simulation with real processes and servers, and checks what happens.
 #[derive(Debug, Parser)]
 #[command(name = "zoolock-torture")]
 struct Options {

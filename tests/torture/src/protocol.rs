@@ -8,7 +8,7 @@ use std::process::{self, Child, Command, Stdio};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use zoolock_judge::{Call, Commit, Grant, HoldId, Mode, Nanos, Unlocked, WorkerId};
+use zoolock_checker::{Call, Commit, Grant, HoldId, Mode, Nanos, Unlocked, WorkerId};
 
 use crate::Outcome;
 use crate::client::ClientOptions;

@@ -5,7 +5,7 @@ use std::process::ChildStdout;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zoolock_judge::{Doubt, History, Loss, Nanos, OpenCall, Record, WorkerId, after, millis};
+use zoolock_checker::{Doubt, History, Loss, Nanos, OpenCall, Record, WorkerId, after, millis};
 
 use crate::protocol::{Event, now};
 

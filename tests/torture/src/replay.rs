@@ -48,7 +48,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         let mut replay = Replay::new(server.address(), &operator, &mut counts);
         if let Err(difference) = replay.all(&moments) {
             println!("seed {seed}: {difference}");
-            println!("story: cargo run --release -p zoolock-simulation -- --from {seed} --story");
+            println!("trace: cargo run --release -p zoolock-simulation -- --from {seed} --trace");
             return Ok(false);
         }
         replayed += 1;

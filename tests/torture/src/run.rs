@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::Reaper;
-use zoolock_judge::{Findings, Linearized};
+use zoolock_checker::{Findings, Linearized};
 
 use crate::machine::Machine;
-use crate::plan::{Fault, Plan, Trouble};
+use crate::plan::{Fault, FaultKind, Plan};
 use crate::scene::{Played, REAPER, play};
 use crate::servers::Servers;
 use crate::{Options, Outcome, stops};
@@ -41,7 +41,7 @@ pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
         // Some plans have only programs without locks.
         if let Some(client) = random.choice(0..plan.clients.len()) {
             let when = Duration::from_millis(random.u64(..LATEST_KILL));
-            plan.faults.push(Fault::At { when, what: Trouble::Kill { client } });
+            plan.faults.push(Fault::At { when, what: FaultKind::Kill { client } });
         }
     }
     plan
@@ -86,11 +86,11 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         let guards = options.stops.is_some()
             || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
         // A hold that is lost before has no excuse by the servers.
-        let may_trouble_servers =
+        let may_disturb_servers =
             options.plan.is_some() || sums.found.acquisitions >= options.acquisitions / 4;
         sums.begun += 1;
         drop(sums);
-        let played = play(&servers, &machine, folder.path(), (plan, guards), may_trouble_servers);
+        let played = play(&servers, &machine, folder.path(), (plan, guards), may_disturb_servers);
         lock().add(plan, played);
         true
     };

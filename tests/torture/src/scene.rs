@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use zoolock_judge::{
-    Carried, Findings, Linear, Linearized, Margins, Nanos, Outage, Rules, after, judge,
+use zoolock_checker::{
+    Carried, Findings, Linear, Linearized, Margins, Nanos, Outage, Rules, after, check,
 };
 use zoolock_test_support::{FaultProxy, Probe, Stat};
 
 use crate::Outcome;
 use crate::client::ClientOptions;
 use crate::machine::Machine;
-use crate::plan::{ClientPlan, Deed, Fault, ObjectPlan, Plan, Step, What};
+use crate::plan::{ClientPlan, Fault, ObjectPlan, Operation, Plan, Step, What};
 use crate::protocol::{JOURNAL, Role, now};
 use crate::recorder::{Recorder, State};
 use crate::run::plan_of;
@@ -33,7 +33,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Scene<'a> {
     pub(crate) plan: Plan,
     pub(crate) servers: &'a Servers,
-    pub(crate) may_trouble_servers: bool,
+    pub(crate) may_disturb_servers: bool,
     pub(crate) recorder: Recorder,
     /// For each client, a proxy before each server.
     pub(crate) networks: Vec<Vec<FaultProxy>>,
@@ -61,7 +61,7 @@ pub(crate) fn play(
     machine: &Machine,
     folder: &Path,
     (seed, guards): (u64, bool),
-    may_trouble_servers: bool,
+    may_disturb_servers: bool,
 ) -> Outcome<Played> {
     let plan = plan_of(seed, guards);
     let reaper = seed.is_multiple_of(REAPED).then(|| folder.join(REAPER));
@@ -85,9 +85,9 @@ pub(crate) fn play(
     };
     let processes = networks.iter().enumerate().map(process).collect::<Outcome<Vec<_>>>()?;
     let scene =
-        Scene { plan, servers, may_trouble_servers, recorder, networks, root, processes, is_over };
+        Scene { plan, servers, may_disturb_servers, recorder, networks, root, processes, is_over };
     let faults = scene.carry_out_all(over, guards);
-    scene.judge(machine, faults)
+    scene.check(machine, faults)
 }
 
 impl Scene<'_> {
@@ -150,8 +150,8 @@ impl Scene<'_> {
                 let open = self.recorder.state().open_calls();
                 let nodes = self.servers.ask(|probe| below(probe, &self.root)).unwrap_or_default();
                 let nodes: Vec<_> = nodes.into_iter().map(|(node, _)| node).collect();
-                let told = format!("nothing happens for {SILENCE:?}: {open}; there are {nodes:?}");
-                self.wrong(format!("hung: {told}"));
+                let text = format!("nothing happens for {SILENCE:?}: {open}; there are {nodes:?}");
+                self.wrong(format!("hung: {text}"));
                 let open = self.recorder.state().history.open.keys().map(|by| by.process).collect();
                 self.show_last_frames(open);
                 (0..self.processes.len()).for_each(|client| _ = self.kill(client));
@@ -168,7 +168,7 @@ impl Scene<'_> {
         }
     }
 
-    fn judge(&self, machine: &Machine, faults: Vec<Fault>) -> Outcome<Played> {
+    fn check(&self, machine: &Machine, faults: Vec<Fault>) -> Outcome<Played> {
         let timeout = self.plan.timeout();
         let carried_out = self.servers.ask(|probe| self.carried_out(probe))?;
         self.look_for_orphans(timeout)?;
@@ -176,7 +176,7 @@ impl Scene<'_> {
         state.finish(timeout);
         let history = &mut state.history;
         history.carried_out = carried_out;
-        machine.tell(history);
+        machine.add_to(history);
         let is_well = self.servers.were_well_since(history.begun)
             && self.costs_no_hold()
             && timeout >= LEAST_TIMEOUT;
@@ -192,7 +192,7 @@ impl Scene<'_> {
         };
         let locks = zoolock_simulation::locks();
         let mut linearized = Linear::new(&locks).check(history);
-        let mut found = judge(&locks, &margins, &rules, history);
+        let mut found = check(&locks, &margins, &rules, history);
         found.violations.append(&mut linearized.violations);
         Ok(Played { found, linearized, faults })
     }
@@ -200,7 +200,10 @@ impl Scene<'_> {
     /// Returns whether nothing in the plan ends a hold, or keeps its client from the servers for long.
     fn costs_no_hold(&self) -> bool {
         let prolongs = |step: &Step| match &step.what {
-            What::Lock(turn) => turn.while_held.iter().any(|deed| matches!(deed, Deed::Prolong(_))),
+            What::Lock(acquisition) => acquisition
+                .while_held
+                .iter()
+                .any(|operation| matches!(operation, Operation::Prolong(_))),
             _ => false,
         };
         let is_limited = |object: &ObjectPlan| {

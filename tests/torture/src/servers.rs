@@ -1,4 +1,4 @@
-//! The ZooKeeper servers, one or an ensemble of three, and their troubles. All plans share them.
+//! The ZooKeeper servers, one or an ensemble of three, and their faults. All plans share them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use zoolock_judge::{Nanos, after};
+use zoolock_checker::{Nanos, after};
 use zoolock_test_support::{Ensemble, Probe, Server, Stat};
 
 use crate::Outcome;
-use crate::plan::Trouble;
+use crate::plan::FaultKind;
 use crate::protocol::now;
 
 const TICK: Duration = Duration::from_millis(500);
 const MEMBERS: usize = 3;
 /// Empty directories go soon, so that single nodes can take their places.
 const CONTAINERS: &str = "-Dznode.container.checkIntervalMs=1000";
-/// The longest trouble, and the time from its end to the next one: everybody waits meanwhile.
+/// The longest fault, and the time from its end to the next one: everybody waits meanwhile.
 const LONGEST: Duration = Duration::from_secs(3);
 const CALM: Duration = Duration::from_secs(3);
 const PROBE_ATTEMPTS: usize = 100;
@@ -25,7 +25,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Servers {
     all: All,
-    /// When the last trouble was over; 0 before the first.
+    /// When the last fault was over; 0 before the first.
     well_since: Mutex<Nanos>,
 }
 
@@ -65,14 +65,14 @@ impl Servers {
         Err(last)
     }
 
-    /// Returns whether no trouble has happened since then.
+    /// Returns whether no fault has happened since then.
     pub(crate) fn were_well_since(&self, then: Nanos) -> bool {
         self.well_since.try_lock().is_ok_and(|since| *since < then)
     }
 
-    /// Makes a trouble of a server happen, and ends it. Returns false if another one is going on or just over, or if
+    /// Makes a fault of a server happen, and ends it. Returns false if another one is going on or just over, or if
     /// these servers cannot have it.
-    pub(crate) fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
+    pub(crate) fn fault(&self, fault: FaultKind) -> Outcome<bool> {
         let Ok(mut well_since) = self.well_since.try_lock() else { return Ok(false) };
         if now() < after(*well_since, CALM) {
             return Ok(false);
@@ -85,24 +85,24 @@ impl Servers {
             All::Single(server) => &**server,
             All::Several(ensemble) => ensemble.server(number % count),
         };
-        match (trouble, ensemble) {
-            (Trouble::Crash { server: number, time }, _) => {
+        match (fault, ensemble) {
+            (FaultKind::Crash { server: number, time }, _) => {
                 server(number).kill()?;
                 thread::sleep(time.min(LONGEST));
                 server(number).start_again()?;
             }
-            (Trouble::FreezeServer { server: number, time }, _) => {
+            (FaultKind::FreezeServer { server: number, time }, _) => {
                 server(number).pause()?;
                 thread::sleep(time.min(LONGEST));
                 server(number).resume()?;
             }
-            (Trouble::CutOffServer { server: number, time }, Some(ensemble)) => {
+            (FaultKind::CutOffServer { server: number, time }, Some(ensemble)) => {
                 ensemble.cut_off(number % count);
                 // Real servers do not notice a shorter one.
                 thread::sleep(time.clamp(LONGEST / 2, LONGEST));
                 ensemble.heal();
             }
-            (Trouble::Depose, Some(ensemble)) => {
+            (FaultKind::Depose, Some(ensemble)) => {
                 let leader = ensemble.kill_leader()?;
                 thread::sleep(LONGEST / 2);
                 server(leader).start_again()?;

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use zoolock_judge::{HoldId, Overtaken};
+use zoolock_checker::{HoldId, Overtaken};
 use zoolock_test_support::{Hold, Op, Probe};
 
 use crate::Outcome;
 use crate::plan::{
-    ClientPlan, Deed, Kind, ObjectPlan, Place, Plan, Step, ThreadPlan, TurnPlan, Wait, What,
+    AcquisitionPlan, ClientPlan, Kind, ObjectPlan, Operation, Place, Plan, Step, ThreadPlan, Wait,
+    What,
 };
 use crate::protocol::now;
 use crate::scene::Scene;
@@ -17,7 +18,7 @@ use crate::servers::below;
 
 const CLIENTS: usize = 4;
 const THREADS: usize = 2;
-const TURNS: usize = 60;
+const ACQUISITIONS: usize = 60;
 const WRITES: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The highest number of simultaneously stopped clients, so that one is left to take over.
@@ -34,17 +35,19 @@ pub(crate) fn guard(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed);
     let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Several];
     let object = |kind| ObjectPlan { kind, place: PLACE, options: Default::default() };
-    let mut turn = || {
-        let pause = Deed::Work(Duration::from_millis(random.u64(1..10)));
-        let writes = (0..random.usize(1..=WRITES)).flat_map(|_| [Deed::Write, pause.clone()]);
+    let mut acquisition = || {
+        let pause = Operation::Work(Duration::from_millis(random.u64(1..10)));
+        let writes = (0..random.usize(1..=WRITES)).flat_map(|_| [Operation::Write, pause.clone()]);
         let while_held = writes.collect();
         let wait = Wait::For(Duration::from_millis(random.u64(1..1_000)));
-        let plain = TurnPlan::plain(random.usize(..kinds.len()), wait);
-        let what = What::Lock(TurnPlan { while_held, ..plain });
+        let plain = AcquisitionPlan::plain(random.usize(..kinds.len()), wait);
+        let what = What::Lock(AcquisitionPlan { while_held, ..plain });
         Step { rest: Duration::from_millis(random.u64(..100)), what }
     };
-    let mut thread =
-        || ThreadPlan { begins: Duration::ZERO, steps: (0..TURNS).map(|_| turn()).collect() };
+    let mut thread = || ThreadPlan {
+        begins: Duration::ZERO,
+        steps: (0..ACQUISITIONS).map(|_| acquisition()).collect(),
+    };
     let mut client = || ClientPlan {
         timeout: TIMEOUT,
         is_observed: false,

@@ -178,10 +178,6 @@ impl World {
         self.send(connection, op::SYNC, |out| client::path(out, "/"))
     }
 
-    fn ping(&mut self, connection: u64) {
-        self.receive(connection, &client::ping());
-    }
-
     fn leader(&self) -> usize {
         self.ensemble.leader().expect("somebody leads")
     }

@@ -164,7 +164,7 @@ fn test_server_denies_reads_like_a_real_one() {
         set_acl(private()),
         delete(path),
     ];
-    // A client that returns hears of missed and hidden changes, whether or not it may read the nodes. Two
+    // A client that returns is notified of missed and hidden changes, whether or not it may read the nodes. Two
     // nodes have changed.
     let missed = [
         create(path, Acl::open()),

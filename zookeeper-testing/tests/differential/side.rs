@@ -77,19 +77,19 @@ impl Side {
         let Step(who, what) = step;
         let (who, mut created) = (*who, Vec::new());
         let Client { zk, proxy, watcher, .. } = &self.clients[who];
-        let ear = |watch: &bool| watch.then_some(watcher);
+        let watcher_if = |watch: &bool| watch.then_some(watcher);
         let is = |state| wait_until(&format!("{state:?}"), SOON, || zk.state() == state);
         let text = match what {
             What::Exists(path, watch) => {
-                let found = zk.submit(|batch| batch.exists(path, ear(watch))).wait();
+                let found = zk.submit(|batch| batch.exists(path, watcher_if(watch))).wait();
                 self.text(found, |stat| format!("{:?}", stat.map(|stat| self.stat(stat))))
             }
             What::GetData(path, watch) => {
-                let read = zk.submit(|batch| batch.get_data(path, ear(watch))).wait();
+                let read = zk.submit(|batch| batch.get_data(path, watcher_if(watch))).wait();
                 self.text(read, |(data, stat)| format!("{data:?} {}", self.stat(stat)))
             }
             What::GetChildren(path, watch) => {
-                let list = zk.submit(|batch| batch.get_children(path, ear(watch))).wait();
+                let list = zk.submit(|batch| batch.get_children(path, watcher_if(watch))).wait();
                 let is_unsorted = |(names, _): &(Names, Stat)| !names.iter().is_sorted();
                 self.unsorted += usize::from(list.as_ref().is_ok_and(is_unsorted));
                 self.text(list, |(names, stat)| {

@@ -10,7 +10,7 @@ use zoolock_test_support::{Direction, wait_until};
 use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use crate::util::{
-    SESSION, SHORT, SOON, Told, client_of, in_own_process, logged, of_clients, said, shared_proxy,
+    Events, SESSION, SHORT, SOON, client_of, in_own_process, logged, of_clients, said, shared_proxy,
 };
 
 /// An address that neither accepts nor refuses connections, as long as the rest is kept.
@@ -71,7 +71,7 @@ fn outage_of_several_servers_is_one_log_line() {
     logged("");
     let servers = proxies.each_ref().map(|proxy| proxy.connect_string()).join(",");
     let client = client_of(&servers, SHORT);
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     // A useless connection is another cause.
     client.exists("/").unwrap();
     refusing.refuse(true);
@@ -81,7 +81,7 @@ fn outage_of_several_servers_is_one_log_line() {
     for proxy in [silent, refusing, leaving] {
         proxy.cut();
     }
-    told.until(SessionEventKind::Suspended);
+    events.until(SessionEventKind::Suspended);
     let before = silent.connections();
     wait_until("there were four rounds", SOON, || silent.connections() > before + 4);
     let lines = || {
@@ -116,7 +116,7 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
         client_of(&proxy.connect_string(), SESSION).close().unwrap();
         drop(client_of(&proxy.connect_string(), SESSION));
         have_ended();
-        assert_eq!(logged("Closed").len(), 2, "both ends are told");
+        assert_eq!(logged("Closed").len(), 2, "both ends are reported");
         assert!(logged("was lost").is_empty());
     });
 }

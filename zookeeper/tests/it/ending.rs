@@ -10,7 +10,7 @@ use zoolock_test_support::{Op, connect_string, shared_probe, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
 use crate::util::{
-    SESSION, SOON, Stage, Told, client, client_of, files, in_own_process, kind, make_ephemeral,
+    Events, SESSION, SOON, Stage, client, client_of, files, in_own_process, kind, make_ephemeral,
     of_clients, resident, root,
 };
 
@@ -51,15 +51,15 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
 fn client_lives_as_long_as_its_clones_and_lease_keepers() {
     let (path, probe) = (root("clones"), shared_probe().unwrap());
     let client = client();
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     let path = make_ephemeral(&client, &format!("{path}/a"));
     let (clone, keeper) = (client.with_timeout(SESSION), client.keep_lease());
     drop(client);
     clone.sync("/").unwrap();
     drop(clone);
-    assert!(probe.exists(&path).unwrap() && told.all().is_empty());
+    assert!(probe.exists(&path).unwrap() && events.all().is_empty());
     drop(keeper);
-    told.until(SessionEventKind::Closed);
+    events.until(SessionEventKind::Closed);
     wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
 }
 
@@ -69,7 +69,7 @@ fn callback_may_close_or_drop_its_client() {
     let probe = stage.probe();
     for closes in [true, false] {
         let client = client_of(&stage.proxy.connect_string(), SESSION);
-        let told = Told::by(&client);
+        let events = Events::of(&client);
         let path = make_ephemeral(&client, &stage.path("a"));
         let held = stage.proxy.hold_answer(Op::Exists, 1);
         let answer = client.submit(|batch| batch.exists("/", None));
@@ -82,7 +82,7 @@ fn callback_may_close_or_drop_its_client() {
         held.release();
         let refused = ended.recv_timeout(SOON).unwrap();
         assert_eq!(refused, closes.then_some(ErrorKind::WouldBlock));
-        told.until(SessionEventKind::Closed);
+        events.until(SessionEventKind::Closed);
         wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
     }
 }

@@ -12,7 +12,7 @@ use zoolock_zookeeper::{
 };
 
 use crate::util::{
-    BRIEFLY, CALLS, SESSION, SHORT, SOON, Stage, Told, client, client_of, created, kind, make,
+    BRIEFLY, CALLS, Events, SESSION, SHORT, SOON, Stage, client, client_of, created, kind, make,
     make_ephemeral, root, said,
 };
 
@@ -76,7 +76,7 @@ fn timeouts_may_be_zero_or_unlimited() {
     held.release();
     // The late answer reaches no other request.
     assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
-    assert!(stage.told.all().is_empty() && stage.proxy.connections() == 1);
+    assert!(stage.events.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();
     assert_eq!(stage.client.state(), State::Suspended);
     let none = kind(stage.client.with_timeout(Duration::ZERO).sync("/"));
@@ -89,7 +89,7 @@ fn timeouts_may_be_zero_or_unlimited() {
 #[test]
 fn closed_client_refuses_everything() {
     let client = client();
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     let path = fresh_path("closed");
     let id = client.session_id();
     client.close().unwrap();
@@ -108,8 +108,8 @@ fn closed_client_refuses_everything() {
     assert_eq!(called.recv_timeout(SOON), Ok(ErrorKind::Closed));
     drop(client.keep_lease());
     assert!(client.valid_for().is_zero());
-    assert_eq!(told.kinds(), [SessionEventKind::Closed]);
-    assert_eq!(told.all()[0].session_id, id);
+    assert_eq!(events.kinds(), [SessionEventKind::Closed]);
+    assert_eq!(events.all()[0].session_id, id);
 }
 
 /// All changes of a transaction apply, or none.
@@ -170,7 +170,7 @@ fn request_over_the_servers_limit_is_never_sent() {
     }
     assert_eq!(create(longest).unwrap().1.data_length as usize, longest);
     assert!(client.get_data(&path).unwrap().0 == data[..longest]);
-    assert!(stage.proxy.connections() == 1 && stage.told.all().is_empty());
+    assert!(stage.proxy.connections() == 1 && stage.events.all().is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::{Server, connect_string, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, Watcher};
 
-use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, kind, logged, make};
+use crate::util::{Events, SESSION, SHORT, SOON, Stage, client_of, kind, logged, make};
 
 #[test]
 fn servers_decide_the_session_timeout() {
@@ -29,7 +29,7 @@ fn server_that_hangs_up_is_retried_with_pauses() {
     let id = stage.client.session_id();
     stage.proxy.accept_and_close(true);
     stage.proxy.cut();
-    stage.told.until(SessionEventKind::Suspended);
+    stage.events.until(SessionEventKind::Suspended);
     let before = stage.proxy.connections();
     let begun = Instant::now();
     wait_until("some time has passed", SOON, || begun.elapsed() > SHORT);
@@ -43,7 +43,7 @@ fn server_that_hangs_up_is_retried_with_pauses() {
 fn server_without_its_data_ends_the_session_in_bounded_time() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
-    let told = Told::by(&client);
+    let session_events = Events::of(&client);
     let id = client.session_id();
     make(&client, "/a", b"");
     (0..20).for_each(|_| assert!(client.set_data("/a", b"", None).is_ok()));
@@ -53,8 +53,8 @@ fn server_without_its_data_ends_the_session_in_bounded_time() {
     server.wipe().unwrap();
     server.start_again().unwrap();
     let back = Instant::now();
-    let expired = told.until(SessionEventKind::Expired);
-    let connected = told.until(SessionEventKind::Connected);
+    let expired = session_events.until(SessionEventKind::Expired);
+    let connected = session_events.until(SessionEventKind::Connected);
     assert_eq!(expired.session_id, id);
     // A server numbers its sessions from its start time.
     assert_eq!(connected.session_id, client.session_id());

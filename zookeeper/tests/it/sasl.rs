@@ -13,9 +13,9 @@ use zoolock_zookeeper::{
     Acl, Builder, ConnectFailure, CreateMode, ErrorKind, Permissions, SessionEventKind, ZooKeeper,
 };
 
-use crate::util::door::Door;
+use crate::util::fake_server::FakeServer;
 use crate::util::{
-    SESSION, SHORT, SOON, Told, behind_a_proxy, builder, client_of, kind, make_ephemeral, said,
+    Events, SESSION, SHORT, SOON, behind_a_proxy, builder, client_of, kind, make_ephemeral, said,
 };
 
 /// The operation that carries SASL's tokens.
@@ -99,17 +99,17 @@ fn sasl_user_owns_its_nodes() {
 fn sasl_comes_first_on_every_connection() {
     use SessionEventKind::{Connected, Resumed, Suspended};
     let (proxy, client) = behind_a_proxy(lenient(), |servers| connect(USERS[0], servers));
-    let (told, path) = (Told::by(&client), "/first");
+    let (events, path) = (Events::of(&client), "/first");
     client.create(path, b"", &Acl::creator_all(), CreateMode::Persistent).unwrap();
     for end in [Resumed, Connected, Resumed] {
         proxy.cut_off();
-        told.until(Suspended);
+        events.until(Suspended);
         if end == Connected {
             assert_eq!(proxy.expire_sessions().unwrap(), 1);
         }
         let reads = [(); 10].map(|()| client.submit(|batch| batch.get_data(path, None)));
         proxy.restore();
-        told.until(end);
+        events.until(end);
         for read in reads {
             // A read of an expired session has failed.
             let read = read.wait();
@@ -160,10 +160,10 @@ fn refusing_server_leaves_the_next_one_to_the_client() {
 }
 
 /// A relay to `server` that replaces part of its answers by bytes of the same length.
-fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> Door {
+fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> FakeServer {
     assert_eq!(from.len(), to.len());
-    Door::new(server, move |guest| {
-        guest.relay(|bytes, is_answer, sink| {
+    FakeServer::new(server, move |connection| {
+        connection.relay(|bytes, is_answer, sink| {
             // The searched bytes arrive in one piece, since nothing else is under way.
             let found = bytes.windows(from.len()).position(|part| part == from);
             if let (true, Some(at)) = (is_answer, found) {
@@ -187,8 +187,8 @@ fn forged_challenge_is_refused_with_the_reason() {
     for (from, to) in
         [(&b"md5-sess"[..], &b"md4-sess"[..]), (b"nonce=\"", b"nonce=,"), (b"utf-8", b"utf-7")]
     {
-        let door = forging(lenient().address(), from, to);
-        let client = builder(&door.address(), SESSION).sasl("bob", USERS[0].1);
+        let fake_server = forging(lenient().address(), from, to);
+        let client = builder(&fake_server.address(), SESSION).sasl("bob", USERS[0].1);
         let (kind, text) = said(client.connect());
         assert_eq!(kind, ErrorKind::ConnectFailed);
         assert!(text.contains("bad answer: a "), "{text}");
@@ -279,13 +279,13 @@ fn sasl_works_over_tls_with_and_without_a_client_certificate() {
             builder(&servers, SESSION).tls(tls.clone()).sasl(user, password).connect()
         };
         let ann = client(USERS[1].0, USERS[1].1).unwrap();
-        let told = Told::by(&ann);
+        let events = Events::of(&ann);
         let path = fresh_path("over-tls");
         // The creator's ACL also contains the certificate.
         let acl = [Acl::new(Permissions::ALL, "sasl", "ann")];
         ann.create_all(&path, &acl, CreateMode::Persistent).unwrap();
         proxy.reset();
-        told.until(SessionEventKind::Resumed);
+        events.until(SessionEventKind::Resumed);
         ann.set_data(&path, b"new", None).unwrap();
         let bob = client(USERS[0].0, USERS[0].1).unwrap();
         assert_eq!(kind(bob.get_data(&path)), ErrorKind::NoAuth);

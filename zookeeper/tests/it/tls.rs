@@ -23,8 +23,8 @@ use zoolock_zookeeper::{
     Acl, Builder, ConnectFailure, CreateMode, ErrorKind, Permissions, SessionEventKind, State, Tls,
 };
 
-use crate::util::door::Door;
-use crate::util::{self, BRIEFLY, Told, kind};
+use crate::util::fake_server::FakeServer;
+use crate::util::{self, BRIEFLY, Events, kind};
 
 /// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
@@ -176,9 +176,9 @@ fn large_requests_and_answers_do_not_block_each_other() {
         });
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = connect(&proxy.connect_string());
-        let (session, told) = (zk.session_id(), Told::by(&zk));
+        let (session, events) = (zk.session_id(), Events::of(&zk));
         proxy.reset();
-        told.until(SessionEventKind::Resumed);
+        events.until(SessionEventKind::Resumed);
         zk.get_data(&root).unwrap();
         assert_eq!(zk.session_id(), session);
     }
@@ -235,12 +235,12 @@ fn port_that_speaks_something_else_is_named() {
     for plain in [shared_server().address(), secured.server.address()] {
         assert_says(&refused_at(plain, tls()), &[&plain.to_string(), "plain port"]);
     }
-    let door = Door::new(shared_server().address(), |guest| {
-        guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
-        guest.stream.shutdown(Shutdown::Write)?;
-        guest.linger()
+    let fake_server = FakeServer::new(shared_server().address(), |connection| {
+        connection.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
+        connection.stream.shutdown(Shutdown::Write)?;
+        connection.linger()
     });
-    assert_says(&refused_at(door.address(), tls()), &["answered in plain text"]);
+    assert_says(&refused_at(fake_server.address(), tls()), &["answered in plain text"]);
     // Only connections are accepted here.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = builder(&listener.local_addr().unwrap().to_string());
@@ -261,21 +261,21 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();
     let config = Arc::new(config.with_single_cert(vec![chain], key).unwrap());
-    let door = Door::new(shared_server().address(), move |guest| {
+    let fake_server = FakeServer::new(shared_server().address(), move |connection| {
         let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
         while tls.is_handshaking() {
-            tls.complete_io(&mut guest.stream)?;
+            tls.complete_io(&mut connection.stream)?;
         }
         tls.send_close_notify();
         let mut bytes = Vec::new();
         tls.write_tls(&mut bytes)?;
         // More than one read takes, in one write.
         bytes.resize(bytes.len() + 10_000, 0);
-        guest.stream.write_all(&bytes)?;
-        guest.stream.shutdown(Shutdown::Write)?;
-        guest.linger()
+        connection.stream.write_all(&bytes)?;
+        connection.stream.shutdown(Shutdown::Write)?;
+        connection.linger()
     });
-    let text = refused_at(door.address(), authority.tls());
+    let text = refused_at(fake_server.address(), authority.tls());
     assert!(!text.contains("no answer"), "{text}");
 }
 

@@ -1,11 +1,11 @@
 //! Helpers of many tests: clients, and the real state of the server.
 
 mod calls;
-pub(crate) mod door;
+mod events;
+pub(crate) mod fake_server;
 mod logged;
 mod own_process;
 mod stage;
-mod told;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use zoolock_zookeeper::{
 };
 
 pub(crate) use calls::CALLS;
+pub(crate) use events::Events;
 pub(crate) use logged::{LOGGER, logged};
 pub(crate) use own_process::{files, in_own_process, of_clients, resident, threads};
 pub(crate) use stage::Stage;
 #[cfg(feature = "sasl")]
 pub(crate) use stage::behind_a_proxy;
-pub(crate) use told::Told;
 
 /// The session timeout of most tests, so long that a busy machine ends no session.
 pub(crate) const SESSION: Duration = Duration::from_secs(20);

@@ -24,11 +24,11 @@ fn panicking_callback_or_dropped_receiver_silences_no_other_watcher() {
 }
 
 #[test]
-fn unsendable_or_unreadable_paths_are_told_apart() {
+fn unsendable_and_unreadable_paths_are_distinguished() {
     let (client, root) = (client(), root("unreadable"));
     let (watcher, events) = Watcher::channel();
     // Events precede later answers.
-    let heard = || {
+    let received = || {
         client.sync("/").unwrap();
         events.try_iter().collect::<Vec<_>>()
     };
@@ -42,11 +42,11 @@ fn unsendable_or_unreadable_paths_are_told_apart() {
     let no_read = [Acl::new(Permissions::WRITE | Permissions::DELETE, "world", "anyone")];
     client.set_acl(&hidden, &no_read, None).unwrap();
     client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
-    assert_eq!(heard(), []);
+    assert_eq!(received(), []);
     client.delete(&hidden, None).unwrap();
-    println!("of a hidden node: {:?}", heard());
+    println!("of a hidden node: {:?}", received());
     client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
-    assert_eq!(heard(), [event(EventType::NodeDeleted, &hidden)]);
+    assert_eq!(received(), [event(EventType::NodeDeleted, &hidden)]);
 }
 
 /// Expects the process not to grow during 100,000 runs, after enough runs to reach its size.

@@ -11,7 +11,7 @@ use zoolock_test_support::{Direction, connect_string, wait_until};
 
 const TURNS: usize = 25;
 
-/// Returns a `Leadership` that visits the witness in each term, and a channel with a message for each term that is
+/// Returns a `Leadership` that visits the monitor in each term, and a channel with a message for each term that is
 /// over.
 fn leads(
     stage: &Stage,
@@ -19,9 +19,9 @@ fn leads(
     who: &'static str,
     in_latch: bool,
 ) -> (Leadership, Receiver<()>) {
-    let (witness, (tell, terms)) = (Arc::clone(&stage.witness), unbounded());
+    let (monitor, (tell, terms)) = (Arc::clone(&stage.monitor), unbounded());
     let lead = move |_: &Term| {
-        drop(witness.enter(Kind::Lock, who, 1));
+        drop(monitor.enter(Kind::Lock, who, 1));
         let _ = tell.send(());
     };
     let leadership = match in_latch {
@@ -63,7 +63,7 @@ pub(crate) fn excludes(curator: &Implementation, in_latch: bool) {
         }
         leadership.shutdown();
     }
-    stage.witness.assert_sound(0);
+    stage.monitor.assert_sound(0);
     if !in_latch {
         stage.assert_contention(TURNS);
     }

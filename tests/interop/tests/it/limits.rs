@@ -1,5 +1,5 @@
 //! Locks that share a directory and do not exclude each other. The documentation warns of these combinations, and
-//! promises nothing about them. They also show that the witness sees two holders at once.
+//! promises nothing about them. They also show that the monitor sees two holders at once.
 
 use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
@@ -7,10 +7,10 @@ use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 /// Lets a peer take its lock while somebody is inside, and asserts that the two were inside together.
 #[track_caller]
 fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking: &str) {
-    let inside = stage.witness.enter(kind, who, 1);
+    let inside = stage.monitor.enter(kind, who, 1);
     peer.ask(&stage.run(1, taking));
     drop(inside);
-    let overlaps = stage.witness.overlaps(0);
+    let overlaps = stage.monitor.overlaps(0);
     println!("{} came in beside {who}: {overlaps:?}", peer.name());
     assert!(overlaps.iter().any(|visit| visit.who == peer.name()));
 }

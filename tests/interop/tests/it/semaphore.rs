@@ -18,11 +18,11 @@ fn turns(
     count: u32,
     who: &str,
 ) -> Task<()> {
-    let (witness, who) = (Arc::clone(&stage.witness), who.to_owned());
+    let (monitor, who) = (Arc::clone(&stage.monitor), who.to_owned());
     Task::spawn(move || {
         for _ in 0..times {
             let permits = semaphore.acquire(count).unwrap();
-            drop(witness.enter(Kind::Permit, &who, count as usize));
+            drop(monitor.enter(Kind::Permit, &who, count as usize));
             permits.release().unwrap();
         }
     })
@@ -55,8 +55,8 @@ pub(crate) fn never_exceeds_the_limit(curator: &Implementation) {
     theirs.iter_mut().for_each(Peer::answer);
     ours.iter().for_each(|ours| ours.result("ours"));
 
-    stage.witness.assert_sound(4);
-    let visits = stage.witness.visits();
+    stage.monitor.assert_sound(4);
+    let visits = stage.monitor.visits();
     let most = visits.iter().map(|visit| visit.seen.len()).max();
     println!("{} turns, with at most {most:?} permits", visits.len());
     assert_eq!(visits.len(), 4 * TURNS);

@@ -34,4 +34,6 @@ pub use scheduler::{
     panicked, peek, run, shortcuts, stall, stop, tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
-pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};
+pub use trace::{
+    count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, take_trace,
+};

@@ -86,28 +86,28 @@ impl Condvar {
     }
 
     fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, end: Option<u64>) -> WaitTimeoutResult {
-        let told = Rc::new(AtomicBool::new(false));
-        self.0.borrow_mut().push_back(Rc::clone(&told));
-        let is_told = || told.load(Ordering::Relaxed);
+        let notified = Rc::new(AtomicBool::new(false));
+        self.0.borrow_mut().push_back(Rc::clone(&notified));
+        let is_notified = || notified.load(Ordering::Relaxed);
         // SAFETY: the raw mutex is neither locked nor unlocked by this.
         let address = unsafe { MutexGuard::mutex(guard).raw() }.address();
         let place = taken_at(address, None);
-        MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_told)));
+        MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_notified)));
         taken_at(address, place);
-        self.0.borrow_mut().retain(|one| !Rc::ptr_eq(one, &told));
-        WaitTimeoutResult(!is_told())
+        self.0.borrow_mut().retain(|one| !Rc::ptr_eq(one, &notified));
+        WaitTimeoutResult(!is_notified())
     }
 
     /// Wakes the thread that has waited longest.
     pub fn notify_one(&self) {
-        if let Some(told) = self.0.borrow_mut().pop_front() {
-            told.store(true, Ordering::Relaxed);
+        if let Some(notified) = self.0.borrow_mut().pop_front() {
+            notified.store(true, Ordering::Relaxed);
         }
     }
 
     pub fn notify_all(&self) {
-        for told in self.0.borrow_mut().drain(..) {
-            told.store(true, Ordering::Relaxed);
+        for notified in self.0.borrow_mut().drain(..) {
+            notified.store(true, Ordering::Relaxed);
         }
     }
 }

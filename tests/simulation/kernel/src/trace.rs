@@ -1,4 +1,4 @@
-//! Records of a run: a story for people, counts of events, and a hash to compare runs.
+//! Records of a run: a trace for people, counts of events, and a hash to compare runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,12 +25,12 @@ impl Trace {
     }
 }
 
-/// Returns whether the story is recorded.
+/// Returns whether the trace is recorded.
 pub fn is_traced() -> bool {
     with(|kernel| kernel.trace.is_on)
 }
 
-/// Adds a line to the story for the running thread.
+/// Adds a line to the trace for the running thread.
 pub fn note(line: impl FnOnce() -> String) {
     if is_traced() {
         let (process, name) = whoami();
@@ -38,7 +38,7 @@ pub fn note(line: impl FnOnce() -> String) {
     }
 }
 
-/// Adds a line to the story for a process.
+/// Adds a line to the trace for a process.
 pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
     if !is_traced() {
         return;
@@ -69,7 +69,7 @@ pub fn count(what: &'static str) {
     with(|kernel| *kernel.trace.counts.entry(what).or_default() += 1);
 }
 
-/// Counts that a rare path was reached, and notes it in the story.
+/// Counts that a rare path was reached, and notes it in the trace.
 pub fn reached(what: &'static str) {
     note(|| format!("* {what}"));
     count(what);
@@ -88,8 +88,8 @@ pub fn counts() -> BTreeMap<&'static str, u64> {
     with(|kernel| std::mem::take(&mut kernel.trace.counts))
 }
 
-/// Takes the story.
-pub fn story() -> Vec<String> {
+/// Takes the trace.
+pub fn take_trace() -> Vec<String> {
     with(|kernel| std::mem::take(&mut kernel.trace.lines))
 }
 

@@ -9,11 +9,11 @@ use zoolock::{
     DistributedSemaphore, EphemeralLock, Guard, Hold, Lock, LockOptions, MultiGuard, MultiLock,
     Permits, ReadLock, ReentrantGuard, Result, WriteLock,
 };
-use zoolock_judge::Mode;
+use zoolock_checker::Mode;
 
 use super::shuffle;
+use crate::monitor::{self, limit};
 use crate::plan::{End, Kind, ObjectPlan, Wait};
-use crate::witness::{self, limit};
 
 pub(super) enum Object {
     Exclusive(DistributedLock),
@@ -86,7 +86,7 @@ pub(super) fn options(ObjectPlan { kind, options: plan, .. }: &ObjectPlan) -> Lo
         options = options.margin(time);
     }
     if let Some(number) = plan.identity {
-        options = options.identity(witness::identity(number));
+        options = options.identity(monitor::identity(number));
     }
     options
 }
@@ -118,8 +118,8 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
 /// Returns a multi-lock, in any order, of the lock at the place and of a lock and a read that all multi-locks share.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
-    let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
-    let read = DistributedRwLock::with_options(client, witness::READ, options)?.reader();
+    let other = DistributedLock::with_options(client, monitor::SECOND, options.clone())?;
+    let read = DistributedRwLock::with_options(client, monitor::READ, options)?.reader();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
     shuffle(&mut all);
     MultiLock::new(all)

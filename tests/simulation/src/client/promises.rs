@@ -7,22 +7,22 @@ use kernel::thread;
 use zoolock::observer::Outcome;
 use zoolock::{ClientState, Error, ErrorKind, Hold, HoldState, LossReason, Result};
 
-use super::turn::{Ask, Target, Turn};
+use super::acquisition::{Acquisition, Ask, Target};
 use super::{Ahead, Report, SLACK, Shared, Token, board, has_jumped, has_stalled, stalled};
 use crate::coverage::count_variant;
+use crate::monitor::{self, Monitor, READ, SECOND, monitor, outages, violation};
 use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
-use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
 impl Shared {
     /// Makes a call and checks its error, if there is one. Returns the value otherwise.
-    pub(super) fn told<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
+    pub(super) fn checked<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
         let begun = kernel::elapsed();
-        self.told_since(call, begun, Duration::from_secs(1), make())
+        self.checked_since(call, begun, Duration::from_secs(1), make())
     }
 
     /// Checks the error of a call that began then and may take `least`, or a third of the session timeout.
-    pub(super) fn told_since<T>(
+    pub(super) fn checked_since<T>(
         &self,
         call: &str,
         begun: Duration,
@@ -40,13 +40,13 @@ impl Shared {
         }
         // The close may come between a write and its answer.
         if error.kind() == ErrorKind::Unavailable && !self.is_closed.get() {
-            self.judge_unknown(call, begun, least);
+            self.check_unknown(call, begun, least);
         }
         None
     }
 
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
-    pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
+    pub(super) fn check_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             && took + SLACK < self.client.session_timeout() / 3
@@ -58,7 +58,7 @@ impl Shared {
     }
 
     /// Checks that a call could not find out: it had no connection for a while, or its time was over.
-    fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
+    fn check_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
@@ -90,13 +90,13 @@ impl Shared {
             Error::MaybeDone { .. } => {
                 call.ends_with("commit") || matches!(call, "revoke" | "break_lock")
             }
-            Error::Lost { path, reason, .. } if !witness::may_be_lost(path, *reason) => false,
+            Error::Lost { path, reason, .. } if !monitor::may_be_lost(path, *reason) => false,
             Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
             // The run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
                 !matches!(call, "close" | "verify" | "contenders")
             }
-            Error::Lost { .. } if witness(|witness| witness.is_gentle) => self.is_closed.get(),
+            Error::Lost { .. } if monitor(|monitor| monitor.is_gentle) => self.is_closed.get(),
             Error::Lost { .. } => {
                 let of_holds = ["re-entry", "read below", "revocation", "expire_in"];
                 let is_commit = call.ends_with("commit");
@@ -125,13 +125,13 @@ impl Shared {
                     || matches!(call, "revoke" | "break_lock" | "commit" | "careful commit")
             }
             Error::CloseTimeout { .. } => call == "close",
-            Error::PermissionDenied { .. } => witness(|witness| witness.has_hidden),
+            Error::PermissionDenied { .. } => monitor(|monitor| monitor.has_hidden),
             _ => false,
         }
     }
 
     /// Checks that a call has ended after its time without a connection, and no sooner.
-    pub(super) fn judge_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
+    pub(super) fn check_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
         if let Wait::Connected(time, limit) = ask.wait {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
@@ -139,7 +139,7 @@ impl Shared {
             // What the call has by then is given back. A connection may stand unused until a ping.
             let members = ask.target.plan.kind.members();
             let more = self.client.session_timeout() / 3 * (2 * members + 1);
-            outages::judge(begun, limit, more, is_disconnected);
+            outages::check(begun, limit, more, is_disconnected);
         }
     }
 
@@ -149,19 +149,19 @@ impl Shared {
         let (others, returned) = self.calls[place.0].get();
         // What an earlier call has given up may still be there.
         let is_idle = others == returned && self.client.stats().deleting == 0;
-        let is_held = self.leads_at(place) || witness::has_here(kernel::own_process(), kind, place);
+        let is_held = self.leads_at(place) || monitor::has_here(kernel::own_process(), kind, place);
         // A smaller limit leaves too few permits for some calls.
         let narrows = |what: &What| matches!(what, What::Narrow { .. });
         let may_be_small = kind == Kind::Semaphore && self.plan.has(narrows);
         is_idle
             && !is_held
             && !may_be_small
-            && !witness(|witness| witness.was_taken(kind, place, begun))
+            && !monitor(|monitor| monitor.was_taken(kind, place, begun))
     }
 
     /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection
     /// somebody of this process holds the lock.
-    pub(super) fn judge_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
+    pub(super) fn check_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
         let ObjectPlan { kind, place, .. } = *object;
         let (process, now) = (kernel::own_process(), kernel::elapsed());
         // Behind it, the client does not know at once what has happened meanwhile.
@@ -172,13 +172,13 @@ impl Shared {
         }
         let is_cut = outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
-        if is_cut && !witness::may_hold_here(process, kind, place) {
+        if is_cut && !monitor::may_hold_here(process, kind, place) {
             let name = &self.name;
             let problem =
                 format!("{name}: {place} ({kind:?}) is said to be busy, without a connection");
             // A thread may have it, and stand still before its call returns.
             kernel::after(SLACK, move || {
-                if !witness::may_hold_here(process, kind, place) {
+                if !monitor::may_hold_here(process, kind, place) {
                     violation(problem);
                 }
             });
@@ -189,9 +189,9 @@ impl Shared {
     }
 
     /// Checks that the servers have no node of this client, which has nothing and does nothing.
-    pub(super) fn judge_nodes(&self) {
+    pub(super) fn check_nodes(&self) {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
-        while let Some(path) = witness::node_of(kernel::own_process()) {
+        while let Some(path) = monitor::node_of(kernel::own_process()) {
             if kernel::elapsed() > limit {
                 return self.fail(format!("{path} is there, and is forgotten"));
             }
@@ -201,7 +201,7 @@ impl Shared {
 
     /// Checks that a call is cancelled only by its token, that it ends soon behind that, and that it gets nothing if its
     /// token was cancelled before it began.
-    pub(super) fn judge_cancel<T>(
+    pub(super) fn check_cancel<T>(
         &self,
         ask: Ask<'_>,
         begun: Duration,
@@ -232,10 +232,15 @@ impl Shared {
         }
     }
 
-    /// Checks a turn's options, and how many the observer hears were ahead. `begun` is the time of the call.
-    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration, ahead: Option<Ahead>) {
-        let ObjectPlan { kind, place, options } = turn.target.plan;
-        let (own, node) = (&turn.own, turn.node());
+    /// Checks an acquisition's options, and how many the observer is told were ahead. `begun` is the time of the call.
+    pub(super) fn check_acquisition(
+        &self,
+        acquisition: &Acquisition<'_>,
+        begun: Duration,
+        ahead: Option<Ahead>,
+    ) {
+        let ObjectPlan { kind, place, options } = acquisition.target.plan;
+        let (own, node) = (&acquisition.own, acquisition.node());
         let in_a_row = match kind {
             Kind::Read | Kind::Semaphore | Kind::Leadership => None,
             Kind::Single => Some(1),
@@ -243,17 +248,17 @@ impl Shared {
         };
         // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
-        let is_first = witness::turn(*place, *kind, &node, in_a_row, at_least);
+        let is_first = monitor::acquisition(*place, *kind, &node, in_a_row, at_least);
         if let Some(ahead) =
             ahead.filter(|_| !matches!(kind, Kind::Several | Kind::Semaphore | Kind::Single))
         {
-            witness::stood(&node, ahead, is_first, begun);
+            monitor::stood(&node, ahead, is_first, begun);
         }
         // Both members of a multi-lock have its options.
-        witness::says(&node, options.identity);
-        witness(|witness| witness.left.remove(&node));
+        monitor::says(&node, options.identity);
+        monitor(|monitor| monitor.left.remove(&node));
         // A hold starts with enough time to work with. Stalls and set clocks take some of it.
-        let given = witness(|witness| witness.given.get(&node).copied()).filter(|_| !is_first);
+        let given = monitor(|monitor| monitor.given.get(&node).copied()).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
         // A multi-lock takes one member over locally and then waits for the next.
@@ -270,7 +275,7 @@ impl Shared {
     }
 
     /// Checks what a multi-lock says of its members, which it holds together.
-    pub(super) fn judge_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
+    pub(super) fn check_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
         let Some(lock) = target.object.lock() else { return };
         let mut paths = [target.plan.place.path(), SECOND, READ];
         paths.sort_unstable();
@@ -282,18 +287,18 @@ impl Shared {
         if before == are_held() && said != before {
             self.fail(format!("{} is held: {said}; its holds are {holds:?}", lock.path()));
         }
-        holds.iter().for_each(|own| witness::is_first(who, own));
+        holds.iter().for_each(|own| monitor::is_first(who, own));
     }
 
-    /// Takes what the observer has heard on this thread, if there is one.
+    /// Takes what the observer has received on this thread, if there is one.
     pub(super) fn reports(&self) -> Option<Vec<(Report, Ahead)>> {
-        self.told.as_ref()?;
+        self.observer.as_ref()?;
         Some(board(|board| board.reports.remove(&thread::number())).unwrap_or_default())
     }
 
-    /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one. Returns how many
-    /// were ahead, as it has heard.
-    pub(super) fn judge_report<T>(&self, ask: Ask<'_>, taken: &Result<Option<T>>) -> Option<Ahead> {
+    /// Checks what the observer has received about a call, which for a multi-lock is a report for each member. Returns
+    /// how many were ahead, as it was told.
+    pub(super) fn check_report<T>(&self, ask: Ask<'_>, taken: &Result<Option<T>>) -> Option<Ahead> {
         let Ask { wait, target: Target { plan: &ObjectPlan { kind, place, .. }, .. }, .. } = ask;
         let mut all = self.reports().filter(|_| kind != Kind::Leadership)?;
         all.retain(|(report, _)| !matches!(report, Report::Ended(_)));
@@ -312,7 +317,7 @@ impl Shared {
             Err(_) if kind == Kind::Several => return ahead,
             Err(_) => Report::Failed,
         };
-        let is_told = match kind {
+        let is_reported = match kind {
             Kind::Several => reports.last() == Some(&expected),
             _ => reports == [expected],
         };
@@ -320,43 +325,45 @@ impl Shared {
         let is_behind = expected != Report::Busy
             || ahead != Some(Some(0))
             || kind == Kind::Semaphore
-            || witness(|witness| witness.is_any_robbed(place.path()))
-            || !witness::lists::are_normal(place);
-        if !is_told || !is_behind {
-            self.fail(format!("an observer hears {reports:?} of a call, {ahead:?}: {expected:?}"));
+            || monitor(|monitor| monitor.is_any_robbed(place.path()))
+            || !monitor::lists::are_normal(place);
+        if !is_reported || !is_behind {
+            self.fail(format!(
+                "an observer receives {reports:?} of a call, {ahead:?}: {expected:?}"
+            ));
         }
         ahead
     }
 
-    /// Checks what the observer has heard of a release. It may have heard of a loss before.
-    pub(super) fn judge_end(&self, released: &Result<()>) {
+    /// Checks what the observer has received about a release. It may have received a loss before.
+    pub(super) fn check_end(&self, released: &Result<()>) {
         let Some(mut reports) = self.reports() else { return };
         reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
         let is = |outcome| move |(one, _): &(Report, Ahead)| *one == Report::Ended(outcome);
-        let is_told = match released {
+        let is_reported = match released {
             Ok(()) => reports.len() == 1 && reports.iter().all(is(Outcome::Released)),
             Err(Error::Lost { reason, .. }) => reports.iter().all(is(Outcome::Lost(*reason))),
             Err(_) => true,
         };
-        if !is_told {
-            self.fail(format!("an observer hears {reports:?} of a release: {released:?}"));
+        if !is_reported {
+            self.fail(format!("an observer receives {reports:?} of a release: {released:?}"));
         }
     }
 
-    pub(super) fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
+    pub(super) fn check_unlock(&self, was_lost: bool, released: &Result<()>) {
         if was_lost && released.is_ok() {
             self.fail("an unlock of what was lost says Ok");
         }
-        self.told("unlock", || released.clone());
+        self.checked("unlock", || released.clone());
     }
 
-    pub(super) fn verify(&self, turn: &Turn<'_>) {
-        kernel::count("deed: verify");
-        let (own, node, kind) = (&turn.own, turn.node(), turn.kind());
-        let is_there = || witness::is_there(&node);
+    pub(super) fn verify(&self, acquisition: &Acquisition<'_>) {
+        kernel::count("operation: verify");
+        let (own, node, kind) = (&acquisition.own, acquisition.node(), acquisition.kind());
+        let is_there = || monitor::is_there(&node);
         let before = (own.is_held(), is_there());
         let begun = kernel::elapsed();
-        let Some(said) = self.told("verify", || self.client.verify_token(own.path(), node.1))
+        let Some(said) = self.checked("verify", || self.client.verify_token(own.path(), node.1))
         else {
             return;
         };
@@ -367,13 +374,13 @@ impl Shared {
             self.fail(format!("{:#x} was verified, and is over", node.1));
         }
         // A read below a write that has gone may be ahead for a moment.
-        let is_sure = |witness: &mut Witness| {
-            let has_change = witness.has_left_since(own.path(), begun);
-            !witness.has_strangers && !witness.is_any_robbed(own.path()) && !has_change
+        let is_sure = |monitor: &mut Monitor| {
+            let has_change = monitor.has_left_since(own.path(), begun);
+            !monitor.has_strangers && !monitor.is_any_robbed(own.path()) && !has_change
         };
         if !said
             && is_seen
-            && witness(is_sure)
+            && monitor(is_sure)
             && before.0
             && before.1
             && own.is_held()
@@ -384,10 +391,10 @@ impl Shared {
     }
 
     pub(super) fn verify_former(&self) {
-        let Some((path, node)) = witness::former() else { return };
-        kernel::count("deed: verifies what may be over");
-        let was_there = witness::is_there(&node);
-        let said = self.told("verify", || self.client.verify_token(&path, node.1));
+        let Some((path, node)) = monitor::former() else { return };
+        kernel::count("operation: verifies what may be over");
+        let was_there = monitor::is_there(&node);
+        let said = self.checked("verify", || self.client.verify_token(&path, node.1));
         if said == Some(true) && !was_there {
             self.fail(format!("{:#x} was verified, and is over: {}", node.1, node.0));
         }
@@ -401,7 +408,7 @@ impl Shared {
             Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
             Wait::For(time) | Wait::Connected(Some(time), _) => {
                 let patience = self.client.session_timeout() / 3;
-                let slowest = witness(|witness| witness.is_undisturbed.then_some(witness.slowest));
+                let slowest = monitor(|monitor| monitor.is_undisturbed.then_some(monitor.slowest));
                 Some(time + slowest.unwrap_or(patience).min(patience) * (members - 1))
             }
         }
@@ -423,16 +430,16 @@ impl Shared {
     /// Returns for how long a call may have stood still since then.
     fn delay(&self, since: Duration) -> Duration {
         // An observer makes a call, once for each of two locks.
-        let observers = self.told.as_ref().map(|_| self.client.session_timeout() * 2);
+        let observers = self.observer.as_ref().map(|_| self.client.session_timeout() * 2);
         stalled(kernel::own_process(), since) + observers.unwrap_or_default()
     }
 }
 
 /// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
-pub(super) fn judge_watches(name: &str) {
+pub(super) fn check_watches(name: &str) {
     let missing = || {
         let mut watched = network::with(|world| world.ensemble.watched());
-        watched.retain(|path| path.contains("/_c_") && witness::owner(path).is_none());
+        watched.retain(|path| path.contains("/_c_") && monitor::owner(path).is_none());
         watched
     };
     let before = missing();

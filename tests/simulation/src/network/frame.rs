@@ -7,10 +7,10 @@ use kernel::net;
 use super::{DOWN, UP, World, at};
 use crate::client::stands_still;
 use crate::coverage::count_variant;
+use crate::describe;
+use crate::monitor::{self, outages};
 use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
-use crate::story;
-use crate::witness::{self, outages};
 
 const EVENT: i32 = -1;
 /// In this many nanoseconds a client takes an answer in, and does what comes next.
@@ -45,14 +45,14 @@ impl World {
             return self.shown(socket, server, &frame);
         }
         // An answer has its request's number. Other frames have no number above zero.
-        let asked = story::int(&frame, 4);
+        let asked = describe::int(&frame, 4);
         if way == UP && asked > 0 {
-            let (of, path) = (kind(&frame), story::text(&frame, 12));
+            let (of, path) = (kind(&frame), describe::text(&frame, 12));
             link.asked.insert(asked, (of, path));
             let is_create =
-                |(of, path): &&(Of, String)| *of == Of::Create && !path.starts_with(witness::LONG);
+                |(of, path): &&(Of, String)| *of == Of::Create && !path.starts_with(monitor::LONG);
             let creates = link.asked.values().filter(is_create).count();
-            witness::asks_for_nodes(process, creates);
+            monitor::asks_for_nodes(process, creates);
         }
         let of = match asked {
             EVENT if way == DOWN => Of::Event,
@@ -114,7 +114,7 @@ impl World {
                 if let Some(FrameFault::Meets(what, _)) = fault {
                     // A transaction begins with the path of its first operation.
                     let begins = if of == Of::Transaction { 21 } else { 12 };
-                    let path = story::text(&bytes, begins);
+                    let path = describe::text(&bytes, begins);
                     at(arrives, move |world| world.meddle(&path, what));
                 }
                 arrives += time;
@@ -142,7 +142,7 @@ impl World {
             Meddling::Furnishes if is_place => servers.set_data(directory, b"furnished", now),
             Meddling::Makes if is_place => servers.create(directory, b"", now),
             Meddling::Joins if is_place => {
-                witness::witness(|witness| witness.has_strangers = true);
+                monitor::monitor(|monitor| monitor.has_strangers = true);
                 servers.create(&format!("{directory}/note"), b"", now)
             }
             _ => return,
@@ -161,7 +161,7 @@ impl World {
         let asked = self.asked.get(&(link.process, server)).copied();
         // A client that asked before the move cannot know of it.
         let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
-        let session = story::number(handshake, 20, 8);
+        let session = describe::number(handshake, 20, 8);
         if let Some(question) = could_know {
             kernel::count("net: a stranger is shown a session");
             raw::revealed(link.process, session, question);
@@ -182,12 +182,12 @@ impl World {
 }
 
 fn kind(frame: &[u8]) -> Of {
-    match story::int(frame, 8) {
+    match describe::int(frame, 8) {
         1 | 15 => Of::Create,
         2 => Of::Delete,
         4 => Of::Read,
         // Writes below `/zookeeper` only ask for an answer.
-        5 if !story::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
+        5 if !describe::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
         8 | 12 | 22 => Of::List,
         14 => Of::Transaction,
         _ => Of::Any,

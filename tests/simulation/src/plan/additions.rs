@@ -3,31 +3,31 @@
 use fastrand::Rng;
 
 use super::{
-    ClientPlan, Deed, Fault, Kind, Odd, Options, Place, Plan, Step, Theme, Trouble, TurnPlan, What,
-    draw_moves, faults, ms,
+    AcquisitionPlan, ClientPlan, Fault, FaultKind, Kind, Odd, Operation, Options, Place, Plan,
+    Step, Theme, What, draw_moves, faults, ms,
 };
 use crate::raw;
 
 impl Plan {
     pub(super) fn add_all(&mut self, places: &[Place]) {
-        // The judge of programs relies on every answer, so a plan with oddities has no programs.
+        // The checker of programs relies on every answer, so a plan with oddities has no programs.
         if !self.add_oddities(places) {
             raw::add(self);
         }
         self.leave_a_clock();
-        self.vary_turns();
+        self.vary_acquisitions();
         self.add_robberies();
     }
 
     /// Keeps a machine from being paused if its system clock is set back. No clock would show it that time has passed.
     fn leave_a_clock(&mut self) {
         let sets_back = |(_, what)| match what {
-            Trouble::ClockStep { client, milliseconds: ..0 } => Some(client),
+            FaultKind::ClockStep { client, milliseconds: ..0 } => Some(client),
             _ => None,
         };
-        let set_back: Vec<usize> = self.troubles().filter_map(sets_back).collect();
+        let set_back: Vec<usize> = self.timed_faults().filter_map(sets_back).collect();
         for fault in &mut self.faults {
-            if let Fault::At { what: Trouble::Sleep { client, is_paused, .. }, .. } = fault {
+            if let Fault::At { what: FaultKind::Sleep { client, is_paused, .. }, .. } = fault {
                 *is_paused &= !set_back.contains(client);
             }
         }
@@ -46,7 +46,7 @@ impl Plan {
         for _ in 0..random.usize(1..5) {
             let client = random.usize(..self.clients.len());
             match random.u8(..4) {
-                0 | 1 => self.add_deed(random, client),
+                0 | 1 => self.add_operation(random, client),
                 2 => self.clients[client].add_odd(random),
                 _ if self.theme != Theme::Gentle => {
                     let time = ms(random, 5, 3_000);
@@ -58,10 +58,10 @@ impl Plan {
         true
     }
 
-    /// Varies the options of objects and the turns in some plans: calls have objects for themselves, and threads take
-    /// further locks while they hold some, work until their holds are over by the clock, or prolong them right then or
-    /// before.
-    fn vary_turns(&mut self) {
+    /// Varies the options of objects and the acquisitions in some plans: calls have objects for themselves, and threads
+    /// take further locks while they hold some, work until their holds are over by the clock, or prolong them right then
+    /// or before.
+    fn vary_acquisitions(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
         let is_varied = !matches!(self.theme, Theme::Visitors | Theme::Behind) && random.bool();
         let takes_more = self.theme != Theme::Visitors && random.u8(..4) == 0;
@@ -74,28 +74,28 @@ impl Plan {
                 }
             }
             let objects = client.objects.clone();
-            for TurnPlan { object, is_fresh, while_held, .. } in client.turns_mut() {
+            for AcquisitionPlan { object, is_fresh, while_held, .. } in client.acquisitions_mut() {
                 *is_fresh = is_varied && random.bool();
                 if is_varied && random.u8(..6) == 0 {
-                    while_held.push(Deed::Second { is_behind: random.bool() });
+                    while_held.push(Operation::Second { is_behind: random.bool() });
                 }
                 if takes_more && random.u8(..3) > 0 {
                     let (object, wait) = (random.usize(..objects.len()), ms(random, 500, 8_000));
-                    while_held.insert(0, Deed::Also { object, wait });
-                    while_held.insert(0, Deed::Work(ms(random, 1, 100)));
+                    while_held.insert(0, Operation::Also { object, wait });
+                    while_held.insert(0, Operation::Work(ms(random, 1, 100)));
                 }
                 let options = &objects[*object].options;
                 if options.hold_at_least.is_some() && random.u8(..6) == 0 {
-                    while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
+                    while_held.insert(0, Operation::Prolong(ms(random, 0, 100)));
                 }
                 if options.margin.is_some() && random.bool() {
-                    while_held.push(Deed::UntilDue);
+                    while_held.push(Operation::UntilDue);
                 }
                 if options.hold_at_most.is_some() && random.bool() {
-                    while_held.push(Deed::UntilDue);
+                    while_held.push(Operation::UntilDue);
                     while_held.push(match random.bool() {
-                        true => Deed::Prolong(ms(random, 0, 1_000)),
-                        false => Deed::Second { is_behind: false },
+                        true => Operation::Prolong(ms(random, 0, 1_000)),
+                        false => Operation::Second { is_behind: false },
                     });
                 }
             }
@@ -110,28 +110,28 @@ impl Plan {
             return;
         }
         let count = random.usize(1..6);
-        self.faults.extend((0..count).map(|_| Trouble::Rob.at(ms(random, 10, 10_000))));
+        self.faults.extend((0..count).map(|_| FaultKind::Rob.at(ms(random, 10, 10_000))));
     }
 
-    fn add_deed(&mut self, random: &mut Rng, client: usize) {
+    fn add_operation(&mut self, random: &mut Rng, client: usize) {
         let is_gentle = self.theme == Theme::Gentle;
         let threads = &mut self.clients[client].threads;
         let thread = random.usize(..threads.len());
-        for TurnPlan { while_held: deeds, .. } in threads[thread].turns_mut() {
+        for AcquisitionPlan { while_held: operations, .. } in threads[thread].acquisitions_mut() {
             let odd = match random.u8(..12) {
-                0..4 => Deed::ReadAndWrite(ms(random, 1, 300)),
-                4..6 => Deed::WriteLate(ms(random, 1, 400)),
-                6 | 7 => Deed::Second { is_behind: random.bool() },
+                0..4 => Operation::ReadAndWrite(ms(random, 1, 300)),
+                4..6 => Operation::WriteLate(ms(random, 1, 400)),
+                6 | 7 => Operation::Second { is_behind: random.bool() },
                 8 if !is_gentle => {
                     // The session ends while the lock is entered again.
                     let time = ms(random, 1, 500);
-                    deeds.insert(0, Deed::EnterAgain(2, time * 2));
-                    deeds.insert(0, Deed::Expire(time));
+                    operations.insert(0, Operation::EnterAgain(2, time * 2));
+                    operations.insert(0, Operation::Expire(time));
                     continue;
                 }
                 _ => continue,
             };
-            deeds.insert(random.usize(..=deeds.len()), odd);
+            operations.insert(random.usize(..=operations.len()), odd);
         }
     }
 }

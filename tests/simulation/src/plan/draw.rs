@@ -6,8 +6,8 @@ use fastrand::Rng;
 
 use super::rare::RARE;
 use super::{
-    ClientPlan, Deed, End, Fault, Kind, ObjectPlan, Options, Place, Plan, Step, Targets, Theme,
-    ThreadPlan, Trouble, TurnPlan, Wait, What,
+    AcquisitionPlan, ClientPlan, End, Fault, FaultKind, Kind, ObjectPlan, Operation, Options,
+    Place, Plan, Step, Targets, Theme, ThreadPlan, Wait, What,
 };
 
 /// Limit on the steps of most threads.
@@ -82,7 +82,7 @@ impl Plan {
             }
         }
         if theme == Theme::Weeding && kinds == [Kind::Semaphore] {
-            // Only then it is certain who makes a turn again.
+            // Only then it is certain who acquires it again.
             faults.retain(Fault::is_of_operators);
         }
         if servers > 1 && theme != Theme::Gentle && random.u8(..3) == 0 {
@@ -95,7 +95,7 @@ impl Plan {
                 }
             }
             let lag =
-                Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
+                FaultKind::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
             faults.push(lag.at(ms(random, 1, 500)));
         }
         let is_used = random.u8(..16) == 0;
@@ -136,15 +136,16 @@ impl ClientPlan {
             let step = |_| {
                 let object = random.usize(..count);
                 if is_alone && random.u8(..3) == 0 {
-                    let turns = What::Turns { object, count: random.u32(6..12) };
-                    return Step::at_once(turns);
+                    let many = What::Acquisitions { object, count: random.u32(6..12) };
+                    return Step::at_once(many);
                 }
                 let wait = if stays { Wait::Forever } else { Wait::For(ms(random, 20, 1_000)) };
                 let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
-                let while_held = vec![Deed::Work(time)];
-                let turn = TurnPlan { while_held, ..TurnPlan::plain(object, wait) };
-                Step { rest, what: What::Lock(turn) }
+                let while_held = vec![Operation::Work(time)];
+                let acquisition =
+                    AcquisitionPlan { while_held, ..AcquisitionPlan::plain(object, wait) };
+                Step { rest, what: What::Lock(acquisition) }
             };
             thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
         }
@@ -175,7 +176,7 @@ impl Options {
 impl ThreadPlan {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Self {
         let begins = match theme {
-            Theme::Crowd | Theme::Weeding | Theme::Hidden => 50,
+            Theme::Contention | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
             Theme::Orders => 20,
             _ => 2_000,
@@ -183,8 +184,8 @@ impl ThreadPlan {
         let begins = ms(random, 1, begins);
         if theme == Theme::Orders {
             let steps = (0..objects.len()).flat_map(|object| {
-                let turns = [0, 1, 1, 1, 1, 1, 2, 3][random.usize(..8)];
-                (0..turns).map(|_| Step::order(random, objects, object)).collect::<Vec<_>>()
+                let count = [0, 1, 1, 1, 1, 1, 2, 3][random.usize(..8)];
+                (0..count).map(|_| Step::order(random, objects, object)).collect::<Vec<_>>()
             });
             return ThreadPlan { begins, steps: steps.collect() };
         }
@@ -216,7 +217,7 @@ impl Step {
             5 => What::Narrow { object, time: ms(random, 1, 1_000) },
             6 => What::PathsBelow,
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
-            _ => What::Lock(TurnPlan::draw(random, theme, objects)),
+            _ => What::Lock(AcquisitionPlan::draw(random, theme, objects)),
         };
         Step { rest, what }
     }
@@ -226,13 +227,13 @@ impl Step {
         if random.u8(..12) == 0 {
             return Step { rest, what: What::CancelWaiters { object } };
         }
-        let turn = TurnPlan::draw(random, Theme::Orders, objects);
-        Step { rest, what: What::Lock(TurnPlan { object, ..turn }) }
+        let acquisition = AcquisitionPlan::draw(random, Theme::Orders, objects);
+        Step { rest, what: What::Lock(AcquisitionPlan { object, ..acquisition }) }
     }
 }
 
-impl TurnPlan {
-    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> TurnPlan {
+impl AcquisitionPlan {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> AcquisitionPlan {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
             0 if !matches!(theme, Theme::Impatient | Theme::Groups) => Wait::Try,
@@ -256,40 +257,46 @@ impl TurnPlan {
             _ => End::Unlock,
         };
         let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
-        let deeds = (0..count).map(|_| match theme {
-            Theme::Impatient => Deed::Work(ms(random, 1, 100)),
-            Theme::Orders if random.u8(..4) > 0 => Deed::Work(ms(random, 1, 100)),
-            Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
-            Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
-            Theme::Groups if random.u8(..4) == 0 => {
-                Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 100, 4_000) }
+        let operations = (0..count).map(|_| match theme {
+            Theme::Impatient => Operation::Work(ms(random, 1, 100)),
+            Theme::Orders if random.u8(..4) > 0 => Operation::Work(ms(random, 1, 100)),
+            Theme::Stuck => Operation::Work(ms(random, 1, 1_000)),
+            Theme::Groups if random.bool() => Operation::Work(ms(random, 100, 2_000)),
+            Theme::Groups if random.u8(..4) == 0 => Operation::Also {
+                object: random.usize(..objects.len()),
+                wait: ms(random, 100, 4_000),
+            },
+            Theme::Behind => Operation::ReadAndWrite(ms(random, 10, 400)),
+            Theme::Hidden | Theme::Weeding if random.bool() => {
+                Operation::Work(ms(random, 500, 9_000))
             }
-            Theme::Behind => Deed::ReadAndWrite(ms(random, 10, 400)),
-            Theme::Hidden | Theme::Weeding if random.bool() => Deed::Work(ms(random, 500, 9_000)),
-            Theme::Outages if random.bool() => Deed::Write,
-            Theme::Outages if random.bool() => Deed::Work(ms(random, 200, 2_000)),
-            _ => Deed::draw(random, theme, objects),
+            Theme::Outages if random.bool() => Operation::Write,
+            Theme::Outages if random.bool() => Operation::Work(ms(random, 200, 2_000)),
+            _ => Operation::draw(random, theme, objects),
         });
-        let (while_held, permits) = (deeds.collect(), random.u32(1..=3));
-        TurnPlan { permits, while_held, end, ..TurnPlan::plain(object, wait) }
+        let (while_held, permits) = (operations.collect(), random.u32(1..=3));
+        AcquisitionPlan { permits, while_held, end, ..AcquisitionPlan::plain(object, wait) }
     }
 }
 
-impl Deed {
-    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> Deed {
+impl Operation {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> Operation {
         match random.u8(..12) {
             7.. if matches!(theme, Theme::Meddlers | Theme::Hidden) => {
-                Deed::UntilAsked(ms(random, 1, 4_000))
+                Operation::UntilAsked(ms(random, 1, 4_000))
             }
-            5.. if theme == Theme::Asked => Deed::UntilAsked(ms(random, 1, 1_000)),
-            0 => Deed::UntilAsked(ms(random, 1, 4_000)),
-            1 => Deed::EnterAgain(random.u32(1..3), ms(random, 1, 2_000)),
-            2 => Deed::ReadBelow,
-            3 => Deed::Verify,
-            4 | 5 => Deed::Write,
-            7 if random.u8(..4) == 0 => Deed::Prolong(ms(random, 0, 3_000)),
-            6 => Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 1, 1_000) },
-            _ => Deed::Work(ms(random, 1, 1_000)),
+            5.. if theme == Theme::Asked => Operation::UntilAsked(ms(random, 1, 1_000)),
+            0 => Operation::UntilAsked(ms(random, 1, 4_000)),
+            1 => Operation::EnterAgain(random.u32(1..3), ms(random, 1, 2_000)),
+            2 => Operation::ReadBelow,
+            3 => Operation::Verify,
+            4 | 5 => Operation::Write,
+            7 if random.u8(..4) == 0 => Operation::Prolong(ms(random, 0, 3_000)),
+            6 => Operation::Also {
+                object: random.usize(..objects.len()),
+                wait: ms(random, 1, 1_000),
+            },
+            _ => Operation::Work(ms(random, 1, 1_000)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Fault, FrameFault, Meddling, Of, Place, Plant, Theme, Trouble, ms};
+use super::{Fault, FaultKind, FrameFault, Meddling, Of, Place, Plant, Theme, ms};
 
 /// What the faults of a run may hit.
 #[derive(Debug, Clone, Copy)]
@@ -19,10 +19,10 @@ pub(crate) struct Targets<'a> {
 pub(super) fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: Duration) -> Fault {
     let place = places[random.usize(..places.len())];
     let what = match random.u8(..6) {
-        0 | 1 => Trouble::Full { client, time },
+        0 | 1 => FaultKind::Full { client, time },
         2 | 3 => draw_ban(random, place, time),
-        4 => Trouble::Plant { place, what: Plant::Past, time },
-        _ => return Trouble::NoThreads { client, time }.at(Duration::ZERO),
+        4 => FaultKind::Plant { place, what: Plant::Past, time },
+        _ => return FaultKind::NoThreads { client, time }.at(Duration::ZERO),
     };
     what.at(ms(random, 10, 10_000))
 }
@@ -34,17 +34,17 @@ pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
         let (server, when) = (random.usize(..servers), ms(random, 50, 8_000));
         let (time, hangs) = (ms(random, 20, 3_000), random.bool());
         if random.u8(..3) > 0 {
-            faults.push(Trouble::NoName { server, time, hangs }.at(when));
+            faults.push(FaultKind::NoName { server, time, hangs }.at(when));
         }
         let when = when + time.mul_f64(random.f64() / 2.0);
-        faults.push(Trouble::Move { server }.at(when));
+        faults.push(FaultKind::Move { server }.at(when));
     }
     faults
 }
 
-fn draw_ban(random: &mut Rng, place: Place, time: Duration) -> Trouble {
+fn draw_ban(random: &mut Rng, place: Place, time: Duration) -> FaultKind {
     let below = ["", "/locks", "/leases", "/leases"][random.usize(..4)];
-    Trouble::Forbid { place, below, time }
+    FaultKind::Forbid { place, below, time }
 }
 
 impl Targets<'_> {
@@ -82,7 +82,7 @@ impl Targets<'_> {
         let mut faults = Vec::new();
         if theme == Theme::Behind {
             let time = ms(random, 40, 1_600);
-            let lag = Trouble::Lag { server: self.server(random), time };
+            let lag = FaultKind::Lag { server: self.server(random), time };
             faults.push(lag.at(ms(random, 1, 500)));
         }
         let mut when = Duration::ZERO;
@@ -113,12 +113,12 @@ impl Targets<'_> {
             let (nth, what) = (random.u32(1..20), FrameFault::Freezes(time));
             return vec![Fault::Frame { client, is_up: false, of, nth, what }];
         }
-        if let Some(what) = theme.draw_trouble(random, client, place, time) {
+        if let Some(what) = theme.draw_fault(random, client, place, time) {
             let soon = when + ms(random, 1, 50) / 10;
             return match (theme, &what) {
-                // Some clients hear of a request only after reconnecting, or while they look.
-                (Theme::Gentle, Trouble::Scribble { .. }) => {
-                    let cut = Trouble::Cut { client };
+                // Some clients are notified of a request only after reconnecting, or while they look.
+                (Theme::Gentle, FaultKind::Scribble { .. }) => {
+                    let cut = FaultKind::Cut { client };
                     let (first, next) = match random.u8(..3) {
                         0 => (what, what),
                         1 => (what, cut),
@@ -126,21 +126,21 @@ impl Targets<'_> {
                     };
                     vec![first.at(when), next.at(soon)]
                 }
-                // Some clients hear of the ends of two nodes at once.
-                (Theme::Weeding, Trouble::Delete { .. }) if random.u8(..3) == 0 => {
-                    let away = Trouble::Refuse { client, time: ms(random, 20, 400) };
+                // Some clients are notified of the ends of two nodes at once.
+                (Theme::Weeding, FaultKind::Delete { .. }) if random.u8(..3) == 0 => {
+                    let away = FaultKind::Refuse { client, time: ms(random, 20, 400) };
                     vec![away.at(when), what.at(soon)]
                 }
                 // The session ends while a thread stalls, so the thread goes on with outdated knowledge.
-                (Theme::Outages, Trouble::Expire { .. }) => {
+                (Theme::Outages, FaultKind::Expire { .. }) => {
                     let later = when + timeout.mul_f64(random.f64() * 0.8);
-                    vec![Trouble::Stall { client, time: timeout }.at(when), what.at(later)]
+                    vec![FaultKind::Stall { client, time: timeout }.at(when), what.at(later)]
                 }
                 _ => vec![what.at(when)],
             };
         }
         if theme == Theme::Groups && random.bool() {
-            // What became of the nodes of several locks is not told.
+            // What became of the nodes of several locks is not reported.
             let what = match random.bool() {
                 true => FrameFault::CutBefore,
                 false => FrameFault::Away(ms(random, 5, 200)),
@@ -154,45 +154,45 @@ impl Targets<'_> {
         if theme == Theme::Short && random.u8(..4) == 0 {
             let time = timeout * 6;
             let what = match random.bool() {
-                true => Trouble::Deaf { client, is_up: false, time },
-                false => Trouble::Useless { client, time },
+                true => FaultKind::Deaf { client, is_up: false, time },
+                false => FaultKind::Useless { client, time },
             };
             return vec![what.at(ms(random, 100, 5_000))];
         }
         let what = match random.u8(..if has_operators { 26 } else { 19 }) {
-            0 | 1 => Trouble::Cut { client },
-            2 => Trouble::BlackHole { client, time },
-            3 => Trouble::Deaf { client, is_up: random.bool(), time },
-            4 => Trouble::Refuse { client, time },
-            5 => Trouble::Freeze { client, time },
-            6 => Trouble::Stall { client, time },
+            0 | 1 => FaultKind::Cut { client },
+            2 => FaultKind::BlackHole { client, time },
+            3 => FaultKind::Deaf { client, is_up: random.bool(), time },
+            4 => FaultKind::Refuse { client, time },
+            5 => FaultKind::Freeze { client, time },
+            6 => FaultKind::Stall { client, time },
             // Longer than a session timeout, or any time.
             7 => {
                 let time = if random.bool() { timeout * 2 } else { time };
                 let is_paused = random.bool();
-                let sleep = Trouble::Sleep { client, time, is_paused }.at(when);
+                let sleep = FaultKind::Sleep { client, time, is_paused }.at(when);
                 if is_paused || !random.bool() {
                     return vec![sleep];
                 }
                 // The system clock does not show the length of the sleep either.
-                let set = Trouble::ClockStep { client, milliseconds: random.i64(-5_000..0) };
+                let set = FaultKind::ClockStep { client, milliseconds: random.i64(-5_000..0) };
                 return vec![set.at(when.saturating_sub(ms(random, 1, 50))), sleep];
             }
-            8 => Trouble::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
-            9 => Trouble::NoThreads { client, time },
-            10 => Trouble::Kill { client },
-            11 | 12 => Trouble::Crash { server, time },
-            13 => Trouble::FreezeServer { server, time },
-            14 => Trouble::CutOffServer { server, time },
-            15 => Trouble::Lag { server, time },
-            16 => Trouble::Depose,
-            17 => Trouble::Plant { place, what: Plant::Exclusive, time },
-            18 => Trouble::Plant { place, what: Plant::Write, time },
-            19 => Trouble::Expire { client },
-            20 | 21 => Trouble::Delete { place, nth: random.usize(..5) },
-            22 => Trouble::Plant { place, what: Plant::Foreign, time },
-            23 => Trouble::Plant { place, what: Plant::Lookalike, time },
-            _ => Trouble::Scribble { place, nth: random.usize(..5), is_request: random.bool() },
+            8 => FaultKind::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
+            9 => FaultKind::NoThreads { client, time },
+            10 => FaultKind::Kill { client },
+            11 | 12 => FaultKind::Crash { server, time },
+            13 => FaultKind::FreezeServer { server, time },
+            14 => FaultKind::CutOffServer { server, time },
+            15 => FaultKind::Lag { server, time },
+            16 => FaultKind::Depose,
+            17 => FaultKind::Plant { place, what: Plant::Exclusive, time },
+            18 => FaultKind::Plant { place, what: Plant::Write, time },
+            19 => FaultKind::Expire { client },
+            20 | 21 => FaultKind::Delete { place, nth: random.usize(..5) },
+            22 => FaultKind::Plant { place, what: Plant::Foreign, time },
+            23 => FaultKind::Plant { place, what: Plant::Lookalike, time },
+            _ => FaultKind::Scribble { place, nth: random.usize(..5), is_request: random.bool() },
         };
         vec![what.at(when)]
     }
@@ -230,9 +230,11 @@ impl Targets<'_> {
                 16 => (true, Of::Read, deletes),
                 _ => {
                     let what = match random.u8(..3) {
-                        0 => Trouble::Scribble { place, nth: random.usize(..2), is_request: true },
-                        1 => Trouble::Delete { place, nth: random.usize(..2) },
-                        _ => Trouble::Refuse { client, time: ms(random, 5, longest) },
+                        0 => {
+                            FaultKind::Scribble { place, nth: random.usize(..2), is_request: true }
+                        }
+                        1 => FaultKind::Delete { place, nth: random.usize(..2) },
+                        _ => FaultKind::Refuse { client, time: ms(random, 5, longest) },
                     };
                     faults.push(what.at(ms(random, 10, 5_000)));
                     continue;
@@ -274,10 +276,10 @@ impl Targets<'_> {
         let stall = |_| {
             let (client, time) = (self.client(random), ms(random, 200, 6_000));
             let what = match random.u8(..4) {
-                0 => Trouble::BlackHole { client, time },
-                1 => Trouble::Deaf { client, is_up: random.bool(), time },
-                2 => Trouble::FreezeServer { server: self.server(random), time },
-                _ => Trouble::Cut { client },
+                0 => FaultKind::BlackHole { client, time },
+                1 => FaultKind::Deaf { client, is_up: random.bool(), time },
+                2 => FaultKind::FreezeServer { server: self.server(random), time },
+                _ => FaultKind::Cut { client },
             };
             what.at(ms(random, 50, 3_000))
         };
@@ -292,7 +294,7 @@ impl Targets<'_> {
             let (time, nth) = (self.timeout * random.u32(2..8), random.usize(..8));
             let what = match forbids {
                 true => draw_ban(random, place, time),
-                false => Trouble::Delete { place, nth },
+                false => FaultKind::Delete { place, nth },
             };
             what.at(ms(random, 10, 2_000))
         };
@@ -302,36 +304,36 @@ impl Targets<'_> {
 
 impl Theme {
     /// Draws a fault that the theme has more of, if any.
-    fn draw_trouble(
+    fn draw_fault(
         self,
         random: &mut Rng,
         client: usize,
         place: Place,
         time: Duration,
-    ) -> Option<Trouble> {
+    ) -> Option<FaultKind> {
         let nth = random.usize(..4);
         let choice = random.u8(..12);
         Some(match (self, choice) {
-            (Theme::Gentle, 0..3) => Trouble::Cut { client },
-            (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
+            (Theme::Gentle, 0..3) => FaultKind::Cut { client },
+            (Theme::Gentle, 3..9) => FaultKind::Scribble { place, nth, is_request: true },
             // Permits come before turns.
-            (Theme::Weeding, 0..6) => Trouble::Delete { place, nth: nth + random.usize(..8) },
+            (Theme::Weeding, 0..6) => FaultKind::Delete { place, nth: nth + random.usize(..8) },
             (Theme::Weeding, 6..9) => {
-                // Clients hear of the ends one by one, or of all at once.
+                // Clients are notified of the ends one by one, or of all at once.
                 let pause = if random.u8(..3) == 0 { ms(random, 1, 20) } else { Duration::ZERO };
-                Trouble::Clear { place, pause }
+                FaultKind::Clear { place, pause }
             }
-            (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
+            (Theme::Hidden, 0..2) => FaultKind::Delete { place, nth },
             (Theme::Hidden, 2..8) => {
-                Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
+                FaultKind::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
             }
-            (Theme::Hidden, 8) => Trouble::HideDirectory { place, time: time * 2 },
-            (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
-            (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },
-            (Theme::Outages, 4 | 10 | 11) => Trouble::Expire { client },
-            (Theme::Outages, 5 | 6) => Trouble::Deaf { client, is_up: true, time },
-            (Theme::Outages, 8 | 9) => Trouble::Deaf { client, is_up: true, time: time * 3 },
-            (Theme::Outages, 7) => Trouble::BlackHole { client, time },
+            (Theme::Hidden, 8) => FaultKind::HideDirectory { place, time: time * 2 },
+            (Theme::Outages, 0 | 1) => FaultKind::Freeze { client, time },
+            (Theme::Outages, 2 | 3) => FaultKind::Stall { client, time },
+            (Theme::Outages, 4 | 10 | 11) => FaultKind::Expire { client },
+            (Theme::Outages, 5 | 6) => FaultKind::Deaf { client, is_up: true, time },
+            (Theme::Outages, 8 | 9) => FaultKind::Deaf { client, is_up: true, time: time * 3 },
+            (Theme::Outages, 7) => FaultKind::BlackHole { client, time },
             _ => return None,
         })
     }

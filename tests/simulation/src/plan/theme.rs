@@ -10,8 +10,8 @@ use super::{Kind, Options, Place, ms};
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
 const OBJECTS: usize = 5;
-/// Limit on the threads of a client in a crowd.
-const CROWD: usize = 8;
+/// Limit on the threads of a client under contention.
+const MOST_THREADS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
@@ -22,8 +22,8 @@ pub(crate) enum Theme {
     /// Connections break and come back; no fault costs a hold.
     Gentle,
     /// Many threads want one lock.
-    Crowd,
-    /// Some clients take turns in quick succession while others stay for long.
+    Contention,
+    /// Some clients acquire in quick succession while others stay for long.
     Visitors,
     /// Operators delete nodes of holders and waiters.
     Weeding,
@@ -45,7 +45,7 @@ pub(crate) enum Theme {
     Stuck,
     /// Several locks at once, for long.
     Groups,
-    /// Nearly every turn has a new path.
+    /// Nearly every acquisition has a new path.
     Orders,
 }
 
@@ -54,7 +54,7 @@ const THEMES: [(Theme, usize); 16] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
     (Theme::Gentle, 8),
-    (Theme::Crowd, 4),
+    (Theme::Contention, 4),
     (Theme::Visitors, 4),
     (Theme::Weeding, 8),
     (Theme::Behind, 3),
@@ -78,7 +78,7 @@ impl Theme {
 
     pub(super) fn clients(self, random: &mut Rng) -> usize {
         match self {
-            Theme::Crowd => random.usize(1..=2),
+            Theme::Contention => random.usize(1..=2),
             Theme::Visitors => random.usize(1..=3),
             Theme::Behind => random.usize(2..=3),
             Theme::Weeding => random.usize(2..=CLIENTS),
@@ -125,7 +125,7 @@ impl Theme {
                 let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
                 (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
             }
-            Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Contention if random.u8(..3) == 0 => vec![Kind::Semaphore],
             Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
             Theme::Asked => vec![Kind::Single],
             Theme::Groups => vec![Kind::Several, Kind::Exclusive],
@@ -152,7 +152,7 @@ impl Theme {
                 margin: random.bool().then(|| ms(random, 50, 250)),
                 ..Options::default()
             },
-            Theme::Crowd if random.bool() => {
+            Theme::Contention if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }
             Asked | Impatient | Stuck | Groups | Orders | Short if random.bool() => {
@@ -165,8 +165,8 @@ impl Theme {
     /// Draws the number of objects and of threads of a client.
     pub(super) fn size(self, random: &mut Rng) -> (usize, usize) {
         match self {
-            Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
-            Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
+            Theme::Contention => (random.usize(1..=2), random.usize(3..=MOST_THREADS)),
+            Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=MOST_THREADS)),
             Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
             Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
             Theme::Visitors => (4, random.usize(1..=2)),
@@ -178,7 +178,7 @@ impl Theme {
 
     /// Returns whether all locks have the same path and options.
     pub(super) fn has_one_place(self) -> bool {
-        use Theme::{Behind, Crowd, Hidden, Outages, Stuck, Visitors, Weeding};
-        matches!(self, Crowd | Visitors | Weeding | Hidden | Behind | Outages | Stuck)
+        use Theme::{Behind, Contention, Hidden, Outages, Stuck, Visitors, Weeding};
+        matches!(self, Contention | Visitors | Weeding | Hidden | Behind | Outages | Stuck)
     }
 }

@@ -4,10 +4,10 @@
 use kernel::Process;
 use zookeeper::{Error, ErrorKind, Result};
 
+use super::checker::{Asked, Call, Checker, Said, checker, is_sequential, look, report};
 use super::history::Done;
-use super::judge::{Asked, Call, Judge, Said, is_sequential, judge, look, report};
 use crate::client::{SLACK, stalled};
-use crate::witness::parent;
+use crate::monitor::parent;
 
 /// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
 pub(super) fn answered(
@@ -20,14 +20,14 @@ pub(super) fn answered(
         Ok(said) => format!("call {number}: {said:?}"),
         Err(error) => format!("call {number}: {error}"),
     });
-    let process = judge(|judge| judge.answered(number, result, is_in_order));
+    let process = checker(|checker| checker.answered(number, result, is_in_order));
     if number.is_multiple_of(2) {
         look(process);
     }
     kind
 }
 
-impl Judge {
+impl Checker {
     /// Returns the process of the call.
     fn answered(&mut self, number: usize, result: Result<Said>, is_in_order: bool) -> Process {
         let process = self.calls[number].made.process;
@@ -212,8 +212,8 @@ impl Judge {
             let problem = self.check_call(number, call);
             problem.into_iter().for_each(|problem| report(call.made.process, problem));
         }
-        for (listener, ear) in self.ears.iter().enumerate() {
-            self.check_listener(listener, ear);
+        for (listener, log) in self.listeners.iter().enumerate() {
+            self.check_listener(listener, log);
         }
     }
 

@@ -2,10 +2,10 @@
 
 use zookeeper::{Acl, Batch, Names, Op, OpResult, Pending, Stat, WatchedEvent, Watcher};
 
+use super::checker::{Asked, Made, Said, checker, is_sequential};
 use super::history::mark;
-use super::judge::{Asked, Made, Said, is_sequential, judge};
 use super::program::Shared;
-use super::watches::told;
+use super::watches::received;
 use super::{Node, ROOT, RawCall, Since};
 
 /// The number of a call, and what waits for its answer.
@@ -59,11 +59,11 @@ impl Shared {
             Node::Shared(index) => format!("{ROOT}/s{index}{}", tail()),
             Node::Own(index) => format!("{ROOT}/o{}-{index}{}", self.number, tail()),
             Node::Child(index) => {
-                let number = judge(|judge| judge.next());
+                let number = checker(|checker| checker.next());
                 format!("{ROOT}/s{index}{}/c{number}", tail())
             }
-            Node::Made => judge(|judge| {
-                let made = &mut judge.program(self.process).made;
+            Node::Made => checker(|checker| {
+                let made = &mut checker.program(self.process).made;
                 match made.is_empty() {
                     true => format!("{ROOT}/nothing"),
                     false => made.remove(0),
@@ -73,16 +73,16 @@ impl Shared {
     }
 
     /// Returns a listener, either a new one or one that already listens to other nodes.
-    fn ear(&self) -> (usize, Watcher) {
-        let mut ears = self.ears.borrow_mut();
-        let index = kernel::with_random(|random| random.usize(..ears.len() + 3));
-        if let Some((number, ear)) = ears.get(index) {
-            return (*number, ear.clone());
+    fn watcher(&self) -> (usize, Watcher) {
+        let mut listeners = self.listeners.borrow_mut();
+        let index = kernel::with_random(|random| random.usize(..listeners.len() + 3));
+        if let Some((number, watcher)) = listeners.get(index) {
+            return (*number, watcher.clone());
         }
-        let number = judge(|judge| judge.listener(self.process));
-        let ear = Watcher::new(move |event: &WatchedEvent| told(number, event));
-        ears.push((number, ear.clone()));
-        (number, ear)
+        let number = checker(|checker| checker.listener(self.process));
+        let watcher = Watcher::new(move |event: &WatchedEvent| received(number, event));
+        listeners.push((number, watcher.clone()));
+        (number, watcher)
     }
 
     /// Returns what a call asks for that is no transaction.
@@ -92,7 +92,7 @@ impl Shared {
                 let (path, mode) = (self.path(*node), *mode);
                 if matches!(node, Node::Child(_)) && !is_sequential(mode) {
                     // It may be created, so that a later step deletes it.
-                    judge(|judge| judge.program(self.process).made.push(path.clone()));
+                    checker(|checker| checker.program(self.process).made.push(path.clone()));
                 }
                 Asked::Create { path, mode }
             }
@@ -110,7 +110,7 @@ impl Shared {
                 paths.dedup();
                 let since = match since {
                     Since::Ever => 0,
-                    Since::Before(count) => judge(|judge| judge.newest(self.process)) - count,
+                    Since::Before(count) => checker(|checker| checker.newest(self.process)) - count,
                     Since::Future => i64::MAX,
                 };
                 Asked::Watch { paths, since }
@@ -128,12 +128,12 @@ impl Shared {
         let is_shared = matches!(call, Create { is_shared: true, .. } | Delete(_, true));
         let is_watched =
             matches!(call, Get(_, true) | Exists(_, true) | Children(_, true) | Watch(..));
-        let (listener, ear) = is_watched.then(|| self.ear()).unzip();
+        let (listener, watcher) = is_watched.then(|| self.watcher()).unzip();
         let limit = made.limit.filter(|_| !matches!(call, DeleteEventually(_)));
         let asked = self.asked(call);
         let made = Made { listener, limit, is_shared, ..made };
-        let number = judge(|judge| judge.begin(made, asked.clone(), false));
-        let (acl, data, ear) = (Acl::open(), mark(number), ear.as_ref());
+        let number = checker(|checker| checker.begin(made, asked.clone(), false));
+        let (acl, data, watcher) = (Acl::open(), mark(number), watcher.as_ref());
         let answer: Box<dyn Answer> = match &asked {
             Asked::Create { path, mode } if is_shared => {
                 Box::new(batch.shared_create(path, &data, &acl, *mode))
@@ -143,11 +143,11 @@ impl Shared {
             Asked::Delete { path, .. } if is_shared => Box::new(batch.shared_delete(path)),
             Asked::Delete { path, .. } => Box::new(batch.delete(path, None)),
             Asked::Set(path) => Box::new(batch.set_data(path, &data, None)),
-            Asked::Get(path) => Box::new(batch.get_data(path, ear)),
-            Asked::Exists(path) => Box::new(batch.exists(path, ear)),
-            Asked::Children(path) => Box::new(batch.get_children(path, ear)),
+            Asked::Get(path) => Box::new(batch.get_data(path, watcher)),
+            Asked::Exists(path) => Box::new(batch.exists(path, watcher)),
+            Asked::Children(path) => Box::new(batch.get_children(path, watcher)),
             Asked::Watch { paths, since } => {
-                Box::new(batch.set_watches(*since, paths, ear.expect("somebody listens")))
+                Box::new(batch.set_watches(*since, paths, watcher.expect("somebody listens")))
             }
             Asked::Sync => Box::new(batch.sync(ROOT)),
             _ => Box::new(batch.renew_lease()),
@@ -159,13 +159,13 @@ impl Shared {
         kernel::count("raw: a transaction");
         let acl = Acl::open();
         // The parts have the numbers after the whole.
-        let number = judge(|judge| {
-            let parts = (1..=calls.len()).map(|part| judge.next() + part).collect();
-            judge.begin(made, Asked::Several(parts), false)
+        let number = checker(|checker| {
+            let parts = (1..=calls.len()).map(|part| checker.next() + part).collect();
+            checker.begin(made, Asked::Several(parts), false)
         });
         let parts = calls.iter().map(|call| {
             let asked = self.asked(call);
-            let part = judge(|judge| judge.begin(made, asked.clone(), true));
+            let part = checker(|checker| checker.begin(made, asked.clone(), true));
             (asked, mark(part))
         });
         let parts: Vec<_> = parts.collect();

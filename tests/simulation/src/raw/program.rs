@@ -1,4 +1,4 @@
-//! A program that uses the client as its plan says. It tells the judge its requests and their results.
+//! A program that uses the client as its plan says. It reports to the checker its requests and their results.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use zookeeper::{CreateMode, LeaseKeeper, Listener, SessionEvent, State, Watcher,
 
 use super::answers::answered;
 use super::calls::Sent;
-use super::judge::{Made, Program, judge, report, session, sessions_are_over};
+use super::checker::{Made, Program, checker, report, session, sessions_are_over};
 use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) plan: RawPlan,
     zk: ZooKeeper,
     /// Listeners of nodes with their numbers.
-    pub(super) ears: RefCell<Vec<(usize, Watcher)>>,
+    pub(super) listeners: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
     is_closed: Cell<bool>,
 }
@@ -33,13 +33,13 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let process = kernel::own_process();
     let Some((zk, listener)) = connect(plan, hosts) else { return board(Board::is_over) };
     let known = zk.clone();
-    judge(|judge| judge.program(process).zk = Some(known));
+    checker(|checker| checker.program(process).zk = Some(known));
     let shared = Rc::new(Shared {
         process,
         number,
         plan: plan.clone(),
         zk,
-        ears: RefCell::default(),
+        listeners: RefCell::default(),
         keepers: RefCell::default(),
         is_closed: Cell::new(false),
     });
@@ -59,9 +59,9 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
 fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEvent>)> {
     let process = kernel::own_process();
     for _ in 0..100 {
-        let client = judge(|judge| judge.enter(process, plan.timeout));
-        let told = move |event: &SessionEvent| session(process, client, *event);
-        let listener = Listener::new(told);
+        let client = checker(|checker| checker.enter(process, plan.timeout));
+        let received = move |event: &SessionEvent| session(process, client, *event);
+        let listener = Listener::new(received);
         let builder = ZooKeeper::builder(hosts)
             .session_timeout(plan.timeout)
             .request_timeout(plan.timeout)
@@ -77,9 +77,9 @@ fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEv
 }
 
 impl Shared {
-    /// Looks at what its client has told.
+    /// Looks at what its client has reported.
     fn own<T>(&self, look: impl FnOnce(&mut Program) -> T) -> T {
-        judge(|judge| look(judge.program(self.process)))
+        checker(|checker| look(checker.program(self.process)))
     }
 
     fn fail(&self, problem: String) {
@@ -134,7 +134,7 @@ impl Shared {
 
     fn close(&self) {
         let process = self.process;
-        judge(|judge| judge.program(process).is_closing = true);
+        checker(|checker| checker.program(process).is_closing = true);
         let was_closed = self.is_closed.replace(true);
         let begun = kernel::elapsed();
         let closed = self.zk.close();
@@ -148,7 +148,7 @@ impl Shared {
             // A second close does nothing.
             return;
         }
-        let (rules, all) = (judge(|judge| judge.rules), self.own(|own| own.all.clone()));
+        let (rules, all) = (checker(|checker| checker.rules), self.own(|own| own.all.clone()));
         if closed.is_ok() && rules.one_leader {
             // The servers carry out soon what they have accepted.
             kernel::after(rules.slowest + SLACK, move || sessions_are_over(process, all));
@@ -162,9 +162,9 @@ impl Shared {
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
-        let batch = judge(|judge| {
-            judge.batches += 1;
-            judge.batches
+        let batch = checker(|checker| {
+            checker.batches += 1;
+            checker.batches
         });
         let (process, is_unheard, limit) = (self.process, how == How::Never, Some(limit));
         let made =
@@ -187,12 +187,12 @@ impl Shared {
 
     /// Waits for the last answer first: the others must be there by then.
     fn wait(&self, pending: Vec<Sent>) {
-        let is_repeated = |call: &Sent| judge(|judge| judge.is_repeated(call.0));
+        let is_repeated = |call: &Sent| checker(|checker| checker.is_repeated(call.0));
         let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
         if let Some((number, last)) = once.pop() {
             let kind = answered(number, last.wait(), false);
             let left = once.iter().find(|(other, answer)| {
-                let may_wait = || judge(|judge| judge.are_shared([number, *other]));
+                let may_wait = || checker(|checker| checker.are_shared([number, *other]));
                 kind.is_none() && !answer.is_done() && !may_wait()
             });
             if let Some((left, _)) = left {
@@ -212,7 +212,7 @@ impl Shared {
             self.zk.state() == State::Connected
         });
         self.until("all calls are answered", timeout * 3, || {
-            judge(|judge| judge.open(self.process)) == 0
+            checker(|checker| checker.open(self.process)) == 0
         });
         let (node, mode) = (Node::Own(9), CreateMode::Ephemeral);
         for call in [
@@ -225,7 +225,7 @@ impl Shared {
         ] {
             self.call(&[call], How::Wait, timeout, None);
         }
-        judge(|judge| judge.check_told(self.process));
+        checker(|checker| checker.check_events(self.process));
         self.keep_calm();
         self.rest();
     }
@@ -245,7 +245,7 @@ impl Shared {
         let before = self.zk.counts();
         act();
         let after = self.zk.counts();
-        let is_throttled = judge(|judge| judge.rules.throttle);
+        let is_throttled = checker(|checker| checker.rules.throttle);
         if after.connections != before.connections && !is_throttled {
             self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
         }
@@ -254,7 +254,8 @@ impl Shared {
 
     /// Checks that a kept lease stays well above zero and costs no more than four writes a timeout.
     fn keep_calm(&self) {
-        let (slowest, is_throttled) = judge(|judge| (judge.rules.slowest, judge.rules.throttle));
+        let (slowest, is_throttled) =
+            checker(|checker| (checker.rules.slowest, checker.rules.throttle));
         self.step(&RawWhat::LetGo);
         self.keep();
         let timeout = self.zk.session_timeout();
@@ -292,7 +293,7 @@ impl Shared {
     /// Checks that an idle client sends only heartbeats, about one each quarter of the timeout.
     fn rest(&self) {
         let requests = self.requests_in(|| thread::sleep(self.zk.session_timeout() * 3));
-        let is_throttled = judge(|judge| judge.rules.throttle);
+        let is_throttled = checker(|checker| checker.rules.throttle);
         if !(6..=14).contains(&requests) && !is_throttled {
             self.fail(format!("{requests} requests in three timeouts in which nobody asks"));
         }
@@ -311,16 +312,16 @@ impl Shared {
         drop(zk);
         // Listeners stay until the client itself has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
-        let ears = self.ears.take();
+        let listeners = self.listeners.take();
         let breaks = self.plan.is_dropped && kernel::with_random(|random| random.bool());
         drop(self);
         if breaks {
             network::act(|world| world.cut(process));
         }
         thread::sleep(timeout / 2);
-        if !judge(|judge| judge.program(process).is_closed()) {
-            report(process, "the end of the client is not told".to_owned());
+        if !checker(|checker| checker.program(process).is_closed()) {
+            report(process, "the end of the client is not reported".to_owned());
         }
-        drop(ears);
+        drop(listeners);
     }
 }

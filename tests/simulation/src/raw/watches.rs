@@ -5,7 +5,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::{ErrorKind, EventType, SessionEventKind, WatchedEvent};
 
-use super::judge::{Asked, Call, Judge, Said, judge, report};
+use super::checker::{Asked, Call, Checker, Said, checker, report};
 use crate::client::has_stalled;
 use crate::coverage::count_variant;
 
@@ -29,26 +29,26 @@ pub(super) struct Watch {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ear {
+pub(super) struct ListenerLog {
     pub(super) process: Process,
-    pub(super) told: Vec<(EventType, String, Duration)>,
+    pub(super) events: Vec<(EventType, String, Duration)>,
 }
 
-pub(super) fn told(listener: usize, event: &WatchedEvent) {
+pub(super) fn received(listener: usize, event: &WatchedEvent) {
     let WatchedEvent { event_type: what, path, .. } = event;
-    kernel::note(|| format!("listener {listener} is told {what:?} of {path}"));
-    let problem = judge(|judge| {
-        let ear = judge.ears.get_mut(listener)?;
-        let program = judge.programs.get(&ear.process)?;
-        ear.told.push((*what, path.clone(), kernel::elapsed()));
+    kernel::note(|| format!("listener {listener} is notified {what:?} of {path}"));
+    let problem = checker(|checker| {
+        let log = checker.listeners.get_mut(listener)?;
+        let program = checker.programs.get(&log.process)?;
+        log.events.push((*what, path.clone(), kernel::elapsed()));
         let may_end = program.last == Some(SessionEventKind::Expired) || program.is_closing;
         let is_early = *what == EventType::WatchEnded && !may_end;
-        is_early.then(|| format!("listener {listener} is told the end of {path}, too early"))
+        is_early.then(|| format!("listener {listener} is notified the end of {path}, too early"))
     });
     problem.into_iter().for_each(|problem| report(kernel::own_process(), problem));
 }
 
-impl Judge {
+impl Checker {
     pub(super) fn watch(&mut self, number: usize, asked: &Asked, said: &Said) {
         let (Some(listener), Some(session)) =
             (self.calls[number].made.listener, self.session_of(number))
@@ -94,8 +94,9 @@ impl Judge {
                 kernel::count("raw: a watch of a missing node beside others");
             }
             if !was_there && !self.has_told(&watch) {
-                let problem = format!("call {number} is answered, and told nothing: {watch:?}");
-                report(self.ears[listener].process, problem);
+                let problem =
+                    format!("call {number} is answered, and nothing was reported: {watch:?}");
+                report(self.listeners[listener].process, problem);
             }
             self.watches.push(watch);
         }
@@ -111,7 +112,7 @@ impl Judge {
     }
 
     fn has_told(&self, watch: &Watch) -> bool {
-        self.ears[watch.listener].told.iter().any(|(event, path, at)| {
+        self.listeners[watch.listener].events.iter().any(|(event, path, at)| {
             let is_its = match event {
                 EventType::NodeCreated | EventType::NodeDataChanged => {
                     watch.kind != WatchKind::Child
@@ -125,7 +126,7 @@ impl Judge {
 
     /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
     fn may_miss(&self, watch: &Watch) -> bool {
-        let program = &self.programs[&self.ears[watch.listener].process];
+        let program = &self.programs[&self.listeners[watch.listener].process];
         watch.kind == WatchKind::Exist && program.lost.iter().any(|lost| *lost >= watch.begun)
     }
 
@@ -138,18 +139,18 @@ impl Judge {
         let own = self.session_of(number).into_iter().flat_map(|session| self.heard_in(session));
         for watch in own.filter(|watch| !self.may_miss(watch) && !self.has_told(watch)) {
             if let Some(due) = self.due(watch).filter(|due| *due <= zxid) {
-                let what = format!("call {number} shows {zxid:#x}, and {due:#x} was not told");
+                let what = format!("call {number} shows {zxid:#x}, and {due:#x} was not reported");
                 report(self.calls[number].made.process, format!("{what}: {watch:?}"));
             }
         }
     }
 
     /// Checks long after the last fault that no event is missing.
-    pub(super) fn check_told(&self, process: Process) {
+    pub(super) fn check_events(&self, process: Process) {
         for watch in self.heard_in(self.programs[&process].session) {
             let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
             if self.due(watch).is_some() && is_sure && !self.has_told(watch) {
-                report(process, format!("never told: {watch:?}"));
+                report(process, format!("never reported: {watch:?}"));
             }
         }
     }
@@ -167,7 +168,13 @@ impl Judge {
     }
 
     /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
-    fn is_told_to_all(&self, process: Process, event: EventType, path: &str, at: Duration) -> bool {
+    fn is_reported_to_all(
+        &self,
+        process: Process,
+        event: EventType,
+        path: &str,
+        at: Duration,
+    ) -> bool {
         self.calls.iter().any(|call| match &call.asked {
             Asked::Watch { paths, since } if paths.iter().any(|own| own == path) => {
                 let is_true = self.happened(event, path, (*since).min(call.seen));
@@ -178,8 +185,9 @@ impl Judge {
     }
 
     /// Checks that each watch reports once.
-    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) {
-        let fail = |problem| report(ear.process, format!("listener {listener} is told {problem}"));
+    pub(super) fn check_listener(&self, listener: usize, log: &ListenerLog) {
+        let fail =
+            |problem| report(log.process, format!("listener {listener} is notified {problem}"));
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
                 // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
@@ -193,17 +201,17 @@ impl Judge {
             call.made.listener == Some(listener) && (may_be_set || may_be_early)
         };
         let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
-        for (event, path, at) in &ear.told {
+        for (event, path, at) in &log.events {
             let is_its = |call: &&&Call| match &call.asked {
                 Asked::Get(own) | Asked::Exists(own) | Asked::Children(own) => own == path,
                 Asked::Watch { paths, .. } => paths.contains(path),
                 _ => false,
             };
-            let told = ear.told.iter().filter(|(_, other, _)| other == path).count();
+            let times = log.events.iter().filter(|(_, other, _)| other == path).count();
             let calls = watching.iter().filter(is_its).count();
-            let is_told_to_all = || self.is_told_to_all(ear.process, *event, path, *at);
-            if told > calls && !is_told_to_all() {
-                fail(format!("of {path} {told} times for {calls} watches"));
+            let is_reported_to_all = || self.is_reported_to_all(log.process, *event, path, *at);
+            if times > calls && !is_reported_to_all() {
+                fail(format!("of {path} {times} times for {calls} watches"));
             }
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
@@ -211,12 +219,14 @@ impl Judge {
             // Every watch is known.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
-            if is_known && !is_true && !is_told_to_all() {
+            if is_known && !is_true && !is_reported_to_all() {
                 fail(format!("{event:?} of {path}, which was not"));
             }
         }
-        let must_be_told = !kernel::is_dead(ear.process) && self.programs[&ear.process].is_closed();
-        let own = self.watches.iter().filter(|watch| must_be_told && watch.listener == listener);
+        let must_be_notified =
+            !kernel::is_dead(log.process) && self.programs[&log.process].is_closed();
+        let own =
+            self.watches.iter().filter(|watch| must_be_notified && watch.listener == listener);
         for watch in own.filter(|watch| !self.has_told(watch)) {
             fail(format!("of nothing, not even its end: {watch:?}"));
         }

@@ -21,24 +21,24 @@ struct Wire {
 pub(crate) struct Network {
     wires: Vec<Wire>,
     /// The ports on which each member listens for the others: for the quorum, and for elections.
-    ears: Vec<[ReservedPort; 2]>,
+    listeners: Vec<[ReservedPort; 2]>,
     cut_off: Mutex<BTreeSet<usize>>,
 }
 
 impl Network {
     pub(crate) fn start(size: usize) -> io::Result<Self> {
         let listen = |_| Ok([ReservedPort::any()?, ReservedPort::any()?]);
-        let ears = (0..size).map(listen).collect::<io::Result<Vec<_>>>()?;
+        let listeners = (0..size).map(listen).collect::<io::Result<Vec<_>>>()?;
         let mut wires = Vec::new();
         for (from, to) in (0..size).flat_map(|from| (0..size).map(move |to| (from, to))) {
             if from != to {
-                let [quorum, election] = ears[to].each_ref().map(ReservedPort::address);
+                let [quorum, election] = listeners[to].each_ref().map(ReservedPort::address);
                 let quorum = FaultProxy::speaking(Protocol::Quorum, quorum)?;
                 let election = FaultProxy::speaking(Protocol::Election, election)?;
                 wires.push(Wire { from, to, proxies: [quorum, election] });
             }
         }
-        Ok(Self { wires, ears, cut_off: Mutex::default() })
+        Ok(Self { wires, listeners, cut_off: Mutex::default() })
     }
 
     /// The ports at which `member` reaches each member: itself directly, the others by its wires.
@@ -47,11 +47,11 @@ impl Network {
             let mut wires = self.wires.iter();
             let addresses = match wires.find(|wire| (wire.from, wire.to) == (member, to)) {
                 Some(wire) => wire.proxies.each_ref().map(FaultProxy::address),
-                None => self.ears[to].each_ref().map(ReservedPort::address),
+                None => self.listeners[to].each_ref().map(ReservedPort::address),
             };
             addresses.map(|address| address.port())
         };
-        (0..self.ears.len()).map(seen).collect()
+        (0..self.listeners.len()).map(seen).collect()
     }
 
     pub(crate) fn cut_off(&self, member: usize) {

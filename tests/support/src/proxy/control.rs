@@ -127,7 +127,7 @@ impl Control {
     }
 
     /// Decides about a frame of a client, whose first one is the handshake.
-    pub(crate) fn judge_request(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
+    pub(crate) fn decide_request(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         let handshake = Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() };
         let request = if first { Some(handshake) } else { Request::parse(frame) };
         let Some(Request { id, op, path }) = request else { return Verdict::Pass };
@@ -158,22 +158,22 @@ impl Control {
     }
 
     /// Decides about a frame of a server, whose first one answers the handshake.
-    pub(crate) fn judge_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
+    pub(crate) fn decide_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
             if let Some(grant) = granted(frame) {
                 let _ = link.session.set(grant);
                 lock(&self.books).sessions.insert(grant.id, grant);
             }
-            return self.judge_answer_to(link, HANDSHAKE_ID, 0);
+            return self.decide_answer_to(link, HANDSHAKE_ID, 0);
         }
         match Answer::parse(frame) {
-            Some(Answer::To { id, error }) => self.judge_answer_to(link, id, error),
-            Some(Answer::Event { path }) => self.judge_event(link, &path),
+            Some(Answer::To { id, error }) => self.decide_answer_to(link, id, error),
+            Some(Answer::Event { path }) => self.decide_event(link, &path),
             None => Verdict::Pass,
         }
     }
 
-    fn judge_answer_to(&self, link: &Link, id: i32, error: i32) -> Verdict {
+    fn decide_answer_to(&self, link: &Link, id: i32, error: i32) -> Verdict {
         let Some(request) = link.answered(id) else { return Verdict::Pass };
         if let (Op::CloseSession, Some(session)) = (request.op, link.session.get()) {
             lock(&self.books).sessions.remove(&session.id);
@@ -188,7 +188,7 @@ impl Control {
         verdict
     }
 
-    fn judge_event(&self, link: &Link, path: &str) -> Verdict {
+    fn decide_event(&self, link: &Link, path: &str) -> Verdict {
         let mut verdict = Verdict::Pass;
         {
             let mut books = lock(&self.books);

@@ -1,7 +1,7 @@
 //! A TCP proxy in front of one server that causes network faults on request.
 
+mod acceptor;
 mod control;
-mod door;
 mod frame;
 mod link;
 mod op;
@@ -18,8 +18,8 @@ use crate::lock;
 use crate::port::ReservedPort;
 use crate::probe::Session;
 use crate::wait::poll;
+use acceptor::Acceptor;
 use control::{Control, Known};
-use door::Door;
 pub(crate) use frame::Protocol;
 use link::Link;
 pub use op::Op;
@@ -59,7 +59,7 @@ pub struct FaultProxy {
     port: ReservedPort,
     target: SocketAddr,
     control: Arc<Control>,
-    door: Mutex<Option<Door>>,
+    acceptor: Mutex<Option<Acceptor>>,
 }
 
 impl FaultProxy {
@@ -74,7 +74,7 @@ impl FaultProxy {
             port: ReservedPort::any()?,
             target,
             control: Arc::new(Control::new(protocol)),
-            door: Mutex::new(None),
+            acceptor: Mutex::new(None),
         };
         proxy.open_door()?;
         Ok(proxy)
@@ -117,7 +117,7 @@ impl FaultProxy {
     pub fn refuse(&self, on: bool) {
         self.control.note(&format!("refuse {on}"));
         if on {
-            lock(&self.door).take();
+            lock(&self.acceptor).take();
         } else if let Err(error) = self.open_door() {
             panic!("failed to listen on {} again: {error}", self.address());
         }
@@ -239,10 +239,10 @@ impl FaultProxy {
     }
 
     fn open_door(&self) -> io::Result<()> {
-        let mut door = lock(&self.door);
-        if door.is_none() {
+        let mut acceptor = lock(&self.acceptor);
+        if acceptor.is_none() {
             let control = Arc::clone(&self.control);
-            *door = Some(Door::open(self.port.listen()?, control, self.target)?);
+            *acceptor = Some(Acceptor::open(self.port.listen()?, control, self.target)?);
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        lock(&self.door).take();
+        lock(&self.acceptor).take();
         end(&self.control.links(), Link::close);
     }
 }

@@ -98,8 +98,8 @@ fn read(control: &Control, link: &Link, way: Way) {
             Piece::Raw(bytes) => (bytes, Verdict::Pass),
             Piece::Frame(bytes) => {
                 let verdict = match way {
-                    Way::ToServer => control.judge_request(link, &bytes, first),
-                    Way::ToClient => control.judge_answer(link, &bytes, first),
+                    Way::ToServer => control.decide_request(link, &bytes, first),
+                    Way::ToClient => control.decide_answer(link, &bytes, first),
                 };
                 (bytes, verdict)
             }

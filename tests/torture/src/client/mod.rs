@@ -1,9 +1,9 @@
 //! A client process: it carries out what the plan says of one client, and reports all that happens.
 
+mod acquisition;
 #[path = "../../../simulation/src/client/objects.rs"]
 mod objects;
 mod steps;
-mod turn;
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zoolock::{CancelToken, Client, Error, Hold, Leadership, Term};
-use zoolock_judge::{Call, Missed, Mode, Unlocked, WorkerId, after};
+use zoolock_checker::{Call, Missed, Mode, Unlocked, WorkerId, after};
 
 use crate::Outcome;
-use crate::plan::{ClientPlan, Kind, ObjectPlan, TurnPlan, Wait};
+use crate::plan::{AcquisitionPlan, ClientPlan, Kind, ObjectPlan, Wait};
 use crate::protocol::{Event, now};
 use crate::run::{plan_of, shortened};
 use objects::{Object, make, options};
@@ -89,8 +89,8 @@ pub(crate) fn run(options: ClientOptions) -> Outcome<()> {
     if !program.is_closed.load(Ordering::SeqCst) {
         // Everybody gives all locks back by now.
         let take = |object| {
-            let turn = TurnPlan::plain(object, Wait::Forever);
-            thread::spawn(move || program.take_turn(&turn))
+            let acquisition = AcquisitionPlan::plain(object, Wait::Forever);
+            thread::spawn(move || program.acquire(&acquisition))
         };
         await_all((0..program.objects.len()).map(take))?;
         program.close();
@@ -138,7 +138,7 @@ impl Program {
         self.is_closed.store(true, Ordering::SeqCst);
         let within = Some(self.client.session_timeout());
         let closed = self.timed(("close", 0, None), within, || self.client.close(), |_| None);
-        self.told("close", closed);
+        self.checked("close", closed);
     }
 
     fn by(&self) -> WorkerId {
@@ -170,7 +170,7 @@ impl Program {
     }
 
     /// Returns the value of a call, and reports an error that its documentation does not allow.
-    fn told<T>(&self, call: &str, result: zoolock::Result<T>) -> Option<T> {
+    fn checked<T>(&self, call: &str, result: zoolock::Result<T>) -> Option<T> {
         if let Err(error) = &result
             && !self.may_say(call, error)
         {
@@ -214,7 +214,7 @@ impl Program {
         let leads = plan.kind == Kind::Leadership;
         let leadership =
             leads.then(|| Leadership::start_with_options(&self.client, path, options, act));
-        self.told("lead", leadership.transpose())?
+        self.checked("lead", leadership.transpose())?
     }
 
     /// Returns false if there is none.

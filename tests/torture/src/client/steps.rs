@@ -1,4 +1,4 @@
-//! The steps of a client's threads, and their deeds while they hold a lock.
+//! The steps of a client's threads, and their operations while they hold a lock.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use std::time::Duration;
 use zoolock::Contender;
 
 use super::Program;
+use super::acquisition::Acquisition;
 use super::objects::Object;
-use super::turn::Turn;
-use crate::plan::{Deed, End, Odd, Place, TurnPlan, Wait, What};
+use crate::plan::{AcquisitionPlan, End, Odd, Operation, Place, Wait, What};
 use crate::protocol::{Event, now};
 use crate::run::shortened;
 
 /// A hold that only its lease ends may last for ever.
 const DUE_WITHIN: Duration = Duration::from_secs(4);
-const TURN_WITHIN: Duration = Duration::from_secs(2);
+const ACQUIRED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Program {
     pub(super) fn step(&'static self, what: &What) {
         match what {
-            What::Lock(turn) => self.take_turn(turn),
-            What::Turns { object, count } => {
-                let turn = TurnPlan::plain(*object, Wait::For(TURN_WITHIN));
-                (0..*count).for_each(|_| self.take_turn(&turn));
+            What::Lock(acquisition) => self.acquire(acquisition),
+            What::Acquisitions { object, count } => {
+                let acquisition = AcquisitionPlan::plain(*object, Wait::For(ACQUIRED_WITHIN));
+                (0..*count).for_each(|_| self.acquire(&acquisition));
             }
             What::Contenders(place) => drop(self.holder(*place)),
             What::Revoke(place) => {
                 if let Some(holder) = self.holder(*place) {
-                    self.told("revoke", self.client.revoke(&holder));
+                    self.checked("revoke", self.client.revoke(&holder));
                 }
             }
             What::BreakLock(place) => {
                 // A single node cannot be broken.
                 if let Some(holder) = self.holder(*place).filter(|holder| !holder.node.is_empty()) {
                     Event::Deletes(holder.node.clone(), now()).report();
-                    self.told("break_lock", self.client.break_lock(&holder));
+                    self.checked("break_lock", self.client.break_lock(&holder));
                 }
             }
             What::CancelWaiters { object } => {
@@ -58,52 +58,60 @@ impl Program {
 
     /// Returns one of the holders.
     fn holder(&self, place: Place) -> Option<Contender> {
-        let mut found = self.told("contenders", self.client.contenders(place.path()))?;
+        let mut found = self.checked("contenders", self.client.contenders(place.path()))?;
         found.retain(|contender| contender.holds);
         fastrand::choice(found)
     }
 
-    /// Carries out a deed of a plan while its lock is held.
-    pub(super) fn carry_out(&'static self, turn: &Turn<'_>, deed: &Deed, plan: &TurnPlan) {
-        let own = &turn.hold.own;
-        match deed {
-            Deed::Work(time) => thread::sleep(shortened(*time)),
-            Deed::Prolong(time) => {
-                if self.told("expire_in", own.expire_in(*time)).is_some() {
-                    turn.hold.look_at_its_end();
+    /// Carries out an operation of a plan while its lock is held.
+    pub(super) fn carry_out(
+        &'static self,
+        acquisition: &Acquisition<'_>,
+        operation: &Operation,
+        plan: &AcquisitionPlan,
+    ) {
+        let own = &acquisition.hold.own;
+        match operation {
+            Operation::Work(time) => thread::sleep(shortened(*time)),
+            Operation::Prolong(time) => {
+                if self.checked("expire_in", own.expire_in(*time)).is_some() {
+                    acquisition.hold.look_at_its_end();
                 }
             }
-            Deed::UntilDue => thread::sleep(own.valid_for().min(DUE_WITHIN)),
-            Deed::UntilAsked(time) => {
-                if let Some(asked) = self.told("revocation", own.revocation()) {
+            Operation::UntilDue => thread::sleep(own.valid_for().min(DUE_WITHIN)),
+            Operation::UntilAsked(time) => {
+                if let Some(asked) = self.checked("revocation", own.revocation()) {
                     let _ = asked.recv_timeout(shortened(*time));
                 }
             }
-            Deed::ReadBelow => {
-                if let (Some(read), Object::Write(_, lock)) = (self.read_below(turn), turn.object) {
+            Operation::ReadBelow => {
+                if let (Some(read), Object::Write(_, lock)) =
+                    (self.read_below(acquisition), acquisition.object)
+                {
                     self.end(read, 1, false, || lock.unlock());
                 }
             }
             // The same object would be the same hold.
-            Deed::Also { object, wait } if plan.is_fresh || plan.object != *object => {
+            Operation::Also { object, wait } if plan.is_fresh || plan.object != *object => {
                 let also = (&self.objects[*object], &self.plan.objects[*object]);
-                if let Some(turn) = self.take("nested lock", also, Wait::For(*wait), 1, true) {
+                if let Some(acquisition) = self.take("nested lock", also, Wait::For(*wait), 1, true)
+                {
                     thread::sleep(Duration::from_millis(20));
-                    self.give_back(turn, End::Release);
+                    self.give_back(acquisition, End::Release);
                 }
             }
-            Deed::Verify => {
-                self.told("verify", self.client.verify_token(own.path(), own.fencing_token()));
+            Operation::Verify => {
+                self.checked("verify", self.client.verify_token(own.path(), own.fencing_token()));
             }
-            Deed::Write => turn.writer.write(self),
-            Deed::WriteLate(rest) => {
-                let (writer, rest) = (Arc::clone(&turn.writer), *rest);
+            Operation::Write => acquisition.writer.write(self),
+            Operation::WriteLate(rest) => {
+                let (writer, rest) = (Arc::clone(&acquisition.writer), *rest);
                 thread::spawn(move || {
                     thread::sleep(rest);
                     writer.write(self);
                 });
             }
-            Deed::Expire(time) => {
+            Operation::Expire(time) => {
                 let time = *time;
                 thread::spawn(move || {
                     thread::sleep(time);
@@ -111,8 +119,8 @@ impl Program {
                 });
             }
             // They are about what a client knows by itself. The replay sends their requests.
-            Deed::Also { .. } | Deed::EnterAgain(..) | Deed::Second { .. } => {}
-            Deed::ReadAndWrite(_) => {}
+            Operation::Also { .. } | Operation::EnterAgain(..) | Operation::Second { .. } => {}
+            Operation::ReadAndWrite(_) => {}
         }
     }
 }

@@ -365,8 +365,8 @@ impl Link {
 
 fn listed(fields: &Result<Fields, Odd>) -> String {
     let Ok(fields) = fields else { return "a frame of another length".to_owned() };
-    let told = fields.iter().filter(|(_, value)| *value != Value::Own);
-    told.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
+    let compared = fields.iter().filter(|(_, value)| *value != Value::Own);
+    compared.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns whether a request asks for all changes of a transaction.

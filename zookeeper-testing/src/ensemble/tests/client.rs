@@ -1,7 +1,6 @@
 //! Requests, encoded by hand.
 
 use crate::answers::frame;
-use crate::requests::op;
 use crate::terms::CreateMode;
 use crate::wire::Put;
 
@@ -23,10 +22,6 @@ pub(super) fn request(xid: i32, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> V
         out.put_int(code);
         body(out);
     })
-}
-
-pub(super) fn ping() -> Vec<u8> {
-    request(-2, op::PING, |_| {})
 }
 
 pub(super) fn path(out: &mut Vec<u8>, path: &str) {

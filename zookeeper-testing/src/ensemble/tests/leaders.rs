@@ -27,32 +27,6 @@ fn lagging_follower_reads_its_own_state_until_a_sync() {
     assert!(world.seen(at_leader).is_empty());
 }
 
-/// Whatever a follower has heard, only what its leader was told counts, and that is told with
-/// pings.
-#[test]
-fn only_the_leader_ends_sessions_and_never_early() {
-    for seed in 0..50 {
-        let mut world = World::new(3, seed);
-        let follower = world.follower();
-        let (connection, session) = world.open(follower, TICK * 4);
-        for _ in 0..10 {
-            world.run(TICK * 3);
-            world.ping(connection);
-        }
-        assert_eq!(world.ensemble.sessions(), [session], "{:?}", world.take(connection));
-        let heard = world.now;
-        while world.ensemble.take_committed().is_empty() {
-            world.run(TICK / 10);
-            assert!(world.now - heard < TICK * 8);
-        }
-        let lived = world.now - heard;
-        // Up to half a tick until the leader is told, and one until the next tick.
-        assert!(lived >= TICK * 4 && lived <= TICK * 6, "seed {seed}: {lived:?}");
-        world.run(TICK);
-        assert_eq!(world.take(connection).last(), Some(&Seen::End));
-    }
-}
-
 #[test]
 fn deposed_leader_reads_and_resumes_but_writes_nothing() {
     let mut resumed = 0;

@@ -26,7 +26,7 @@ fn session_whose_key_somebody_has_is_ended_at_once() {
     // Nothing is left to do.
     builder.end_session(&key).unwrap();
     stage.proxy.restore();
-    stage.told.until(SessionEventKind::Expired);
+    stage.events.until(SessionEventKind::Expired);
     wait_until("another session", SOON, || {
         stage.client.session_key().is_some_and(|other| other.id != key.id)
     });

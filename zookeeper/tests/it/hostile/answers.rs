@@ -6,7 +6,7 @@ use zoolock_test_support::shared_server;
 use zoolock_zookeeper::{ErrorKind, Op, Result, Watcher, ZooKeeper};
 
 use super::bytes::{AUTH, Bytes, PING, event, header, xid};
-use crate::util::door::{Door, Guest, framed};
+use crate::util::fake_server::{Connection, FakeServer, framed};
 use crate::util::{SESSION, SOON, builder, client_of, said};
 
 /// The longest answer that these clients accept.
@@ -107,26 +107,27 @@ const NO_FRAMES: &[(&[u8], &str)] = &[
 
 /// On the first connection, opens a session, reads requests of this number, talks, and waits until the client leaves.
 fn talks<const REQUESTS: usize>(
-    talk: impl Fn(&mut Guest, [i32; REQUESTS]) -> io::Result<()> + Send + Sync + 'static,
-) -> Door {
-    Door::new(shared_server().address(), move |guest| {
-        if guest.number > 0 {
-            return guest.pass_on();
+    talk: impl Fn(&mut Connection, [i32; REQUESTS]) -> io::Result<()> + Send + Sync + 'static,
+) -> FakeServer {
+    FakeServer::new(shared_server().address(), move |connection| {
+        if connection.number > 0 {
+            return connection.pass_on();
         }
-        let _session = guest.introduce()?;
+        let _session = connection.introduce()?;
         let mut numbers = [0; REQUESTS];
         for number in &mut numbers {
-            *number = xid(&guest.frame()?);
+            *number = xid(&connection.frame()?);
         }
-        talk(guest, numbers)?;
-        guest.linger()
+        talk(connection, numbers)?;
+        connection.linger()
     })
 }
 
 #[test]
 fn malformed_answer_is_named_and_the_session_continues() {
-    let is_named = |door: Door, call: Call, expected: &str| {
-        let client = builder(&door.address(), SESSION).max_answer(LONGEST).connect().unwrap();
+    let is_named = |fake_server: FakeServer, call: Call, expected: &str| {
+        let client =
+            builder(&fake_server.address(), SESSION).max_answer(LONGEST).connect().unwrap();
         let session = client.session_id();
         let (kind, text) = said(call(&client));
         assert_eq!(kind, ErrorKind::ConnectionLoss, "{expected}: {text}");
@@ -135,14 +136,14 @@ fn malformed_answer_is_named_and_the_session_continues() {
         assert_eq!(client.session_id(), session, "{expected}");
     };
     for (call, answer, expected) in NONSENSE {
-        is_named(talks(|guest, [number]| guest.send(&answer(number).0)), *call, expected);
+        is_named(talks(|connection, [number]| connection.send(&answer(number).0)), *call, expected);
     }
     for (bytes, expected) in NO_FRAMES {
-        let door = talks(|guest, [_]| {
-            guest.stream.write_all(bytes)?;
-            guest.leave()
+        let fake_server = talks(|connection, [_]| {
+            connection.stream.write_all(bytes)?;
+            connection.leave()
         });
-        is_named(door, DATA, expected);
+        is_named(fake_server, DATA, expected);
     }
 }
 
@@ -151,8 +152,9 @@ fn malformed_answer_is_named_and_the_session_continues() {
 fn request_made_on_a_bad_answer_uses_the_next_connection() {
     // No body, and a session that is elsewhere.
     for code in [0, -118] {
-        let door = talks(move |guest, [number]| guest.send(&header(number, code).0));
-        let client = client_of(&door.address(), SESSION);
+        let fake_server =
+            talks(move |connection, [number]| connection.send(&header(number, code).0));
+        let client = client_of(&fake_server.address(), SESSION);
         let (sender, again) = crossbeam_channel::bounded(1);
         let asking = client.clone();
         client.submit(|batch| {
@@ -170,30 +172,30 @@ fn request_made_on_a_bad_answer_uses_the_next_connection() {
 /// So do servers with a request that they do not know. Other answers out of order are nonsense.
 #[test]
 fn refusal_out_of_order_is_of_its_request() {
-    let door = talks(|guest, [first, second]| {
-        guest.send(&header(second, -6).0)?;
-        guest.send(&header(first, 0).stat().0)?;
+    let fake_server = talks(|connection, [first, second]| {
+        connection.send(&header(second, -6).0)?;
+        connection.send(&header(first, 0).stat().0)?;
         // The connection goes on.
-        let third = xid(&guest.frame()?);
-        guest.send(&header(third, 0).stat().0)
+        let third = xid(&connection.frame()?);
+        connection.send(&header(third, 0).stat().0)
     });
-    let client = client_of(&door.address(), SESSION);
+    let client = client_of(&fake_server.address(), SESSION);
     let [first, second] = client.submit(|batch| [(); 2].map(|()| batch.exists("/", None)));
     first.wait().unwrap();
     assert_eq!(said(second.wait()).0, ErrorKind::Unimplemented);
     client.exists("/").unwrap();
-    assert_eq!(door.connections(), 1);
+    assert_eq!(fake_server.connections(), 1);
 }
 
 /// A hold's token is the zxid of its create.
 #[test]
 fn write_that_is_older_than_what_was_seen_is_rejected() {
-    let door = talks(|guest, [read]| {
-        guest.send(&header(read, 0).stat().0)?;
-        let write = xid(&guest.frame()?);
-        guest.send(&header(write, 0).0)
+    let fake_server = talks(|connection, [read]| {
+        connection.send(&header(read, 0).stat().0)?;
+        let write = xid(&connection.frame()?);
+        connection.send(&header(write, 0).0)
     });
-    let client = client_of(&door.address(), SESSION);
+    let client = client_of(&fake_server.address(), SESSION);
     client.exists("/").unwrap();
     let (kind, text) = said(client.delete("/none", None));
     assert_eq!(kind, ErrorKind::ConnectionLoss);
@@ -204,17 +206,17 @@ fn write_that_is_older_than_what_was_seen_is_rejected() {
 #[test]
 fn unexpected_events_change_nothing() {
     const EVENTS: usize = 200_000;
-    let door = talks(|guest, [number]| {
+    let fake_server = talks(|connection, [number]| {
         let paths: [&[u8]; 4] = [b"/", b"", b"no path at all", "/\u{1f512}".as_bytes()];
         let events = (0..EVENTS).map(|index| event([1, 2, 3, 4, -1][index % 5], paths[index % 4]));
         let bytes = events.flat_map(|event| framed(&event.0));
-        guest.stream.write_all(&bytes.collect::<Vec<u8>>())?;
-        guest.send(&header(number, 0).stat().0)
+        connection.stream.write_all(&bytes.collect::<Vec<u8>>())?;
+        connection.send(&header(number, 0).stat().0)
     });
     // Two thirds of it are enough to read them all on a busy machine.
-    let client = client_of(&door.address(), SOON);
+    let client = client_of(&fake_server.address(), SOON);
     let (watcher, events) = Watcher::channel();
     client.exists_w("/watched", &watcher).unwrap();
-    assert_eq!(door.connections(), 1);
+    assert_eq!(fake_server.connections(), 1);
     assert!(events.is_empty(), "{:?}", events.try_recv());
 }

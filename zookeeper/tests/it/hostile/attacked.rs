@@ -15,9 +15,9 @@ use zoolock_zookeeper::{
 };
 
 use super::bytes::{event, greeting, header, xid};
-use crate::util::door::{Door, Guest};
+use crate::util::fake_server::{Connection, FakeServer};
 use crate::util::{
-    self, BRIEFLY, CALLS, SESSION, SHORT, SOON, Told, builder, client_of, kind, root, said,
+    self, BRIEFLY, CALLS, Events, SESSION, SHORT, SOON, builder, client_of, kind, root, said,
     shared_proxy,
 };
 
@@ -31,15 +31,17 @@ const SYNC: i32 = 9;
 const PING: i32 = 11;
 
 /// An artificial server.
-fn door(manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static) -> Door {
+fn fake_server(
+    manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
+) -> FakeServer {
     let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-    Door::new(nobody, manner)
+    FakeServer::new(nobody, manner)
 }
 
 /// Opens the session with this timeout.
-fn greet(guest: &mut Guest, timeout: Duration) -> io::Result<()> {
-    guest.frame()?;
-    guest.send(&greeting(timeout.as_millis() as i32, MINE).0)
+fn greet(connection: &mut Connection, timeout: Duration) -> io::Result<()> {
+    connection.frame()?;
+    connection.send(&greeting(timeout.as_millis() as i32, MINE).0)
 }
 
 fn op(request: &[u8]) -> i32 {
@@ -47,19 +49,19 @@ fn op(request: &[u8]) -> i32 {
 }
 
 /// Answers a request, with this code unless it is a ping.
-fn answer(guest: &mut Guest, request: &[u8], code: i32) -> io::Result<()> {
+fn answer(connection: &mut Connection, request: &[u8], code: i32) -> io::Result<()> {
     let code = if op(request) == PING { 0 } else { code };
-    guest.send(&header(xid(request), code).0)
+    connection.send(&header(xid(request), code).0)
 }
 
 /// Answers requests as if there were no nodes, until one that must not be answered.
-fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
+fn serve_until(connection: &mut Connection, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
     loop {
-        let request = guest.frame()?;
+        let request = connection.frame()?;
         if is_end(op(&request)) {
             return Ok(());
         }
-        answer(guest, &request, NO_NODE)?;
+        answer(connection, &request, NO_NODE)?;
     }
 }
 
@@ -91,20 +93,20 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     // No ping of the timer helps.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
-    let door = door(move |guest| {
-        greet(guest, LONG)?;
-        if guest.number > 0 {
-            return serve_until(guest, |_| false);
+    let fake_server = fake_server(move |connection| {
+        greet(connection, LONG)?;
+        if connection.number > 0 {
+            return serve_until(connection, |_| false);
         }
-        let request = guest.frame()?;
-        answer(guest, &request, NO_NODE)?;
-        guest.send(&event(NODE_CREATED, b"/a").0)?;
-        guest.leave()?;
+        let request = connection.frame()?;
+        answer(connection, &request, NO_NODE)?;
+        connection.send(&event(NODE_CREATED, b"/a").0)?;
+        connection.leave()?;
         say.send(()).unwrap();
         Ok(())
     });
-    let client = client_of(&door.address(), LONG);
-    let told = Told::by(&client);
+    let client = client_of(&fake_server.address(), LONG);
+    let events = Events::of(&client);
     let (submitting, (say, submitted)) = (client.clone(), bounded(1));
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         left.recv_timeout(SOON).unwrap();
@@ -115,14 +117,14 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     });
     client.exists_w("/a", &watcher).unwrap();
     let submitted = submitted.recv_timeout(SOON).expect("submit returns");
-    told.until(SessionEventKind::Resumed);
+    events.until(SessionEventKind::Resumed);
     for pending in submitted {
         let kind = kind(pending.wait());
         // Depends on which server got the request.
         assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
     }
     assert_eq!(client.exists("/a").unwrap(), None);
-    assert_eq!((client.session_id(), door.connections()), (MINE, 2));
+    assert_eq!((client.session_id(), fake_server.connections()), (MINE, 2));
 }
 
 #[test]
@@ -130,21 +132,21 @@ fn late_handshake_answer_opens_no_session() {
     // Each handshake has a third of it.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
-    let door = door(move |guest| {
-        greet(guest, T)?;
-        match guest.number {
-            0 => serve_until(guest, |op| op == SYNC),
+    let fake_server = fake_server(move |connection| {
+        greet(connection, T)?;
+        match connection.number {
+            0 => serve_until(connection, |op| op == SYNC),
             1 => {
                 say_greeted.send(()).unwrap();
-                let _ = guest.linger();
+                let _ = connection.linger();
                 say_given_up.send(()).unwrap();
                 Ok(())
             }
-            _ => serve_until(guest, |_| false),
+            _ => serve_until(connection, |_| false),
         }
     });
-    let client = client_of(&door.address(), T);
-    let told = Told::by(&client);
+    let client = client_of(&fake_server.address(), T);
+    let events = Events::of(&client);
     let timer = hold_timer(&client);
     // The reader reports this after the next handshake is sent and before it reads an answer.
     let (hold, held, reader) = gate();
@@ -168,8 +170,8 @@ fn late_handshake_answer_opens_no_session() {
     drop(reader);
     // The request was not sent where nobody could answer.
     assert_eq!(waiting.wait().unwrap(), None);
-    assert_eq!(told.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
-    assert_eq!(door.connections(), 3);
+    assert_eq!(events.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
+    assert_eq!(fake_server.connections(), 3);
 }
 
 #[test]
@@ -194,10 +196,10 @@ fn idle_client_keeps_short_and_shortened_sessions() {
 #[test]
 fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
-    let silent = door(|guest| guest.linger());
-    let good = door(|guest| {
-        greet(guest, SESSION)?;
-        serve_until(guest, |_| false)
+    let silent = fake_server(|connection| connection.linger());
+    let good = fake_server(|connection| {
+        greet(connection, SESSION)?;
+        serve_until(connection, |_| false)
     });
     let servers = format!("{},{}", silent.address(), good.address());
     // The first server is chosen at random.
@@ -209,14 +211,14 @@ fn silent_server_leaves_time_to_connect_elsewhere() {
 #[test]
 fn forbidden_call_in_a_callback_is_not_sent() {
     let (say, asked) = unbounded();
-    let door = door(move |guest| {
-        greet(guest, SESSION)?;
-        serve_until(guest, |op| {
+    let fake_server = fake_server(move |connection| {
+        greet(connection, SESSION)?;
+        serve_until(connection, |op| {
             say.send(op).unwrap();
             false
         })
     });
-    let client = client_of(&door.address(), SESSION);
+    let client = client_of(&fake_server.address(), SESSION);
     let (calling, (say, refused)) = (client.clone(), unbounded());
     let call = move || {
         let mut results = CALLS.map(|call| call(&calling, "/a")).to_vec();
@@ -253,7 +255,7 @@ impl Drop for Bomb {
 #[test]
 fn callback_may_panic_on_drop_with_a_panicking_payload() {
     let (client, path) = (util::client(), root("bombs"));
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     // The callback is the last owner of itself, and its captured values are dropped after it.
     let (say, called) = bounded(1);
     let (own, bomb) = (Arc::new(Mutex::new(None::<Watcher>)), Bomb);
@@ -272,14 +274,14 @@ fn callback_may_panic_on_drop_with_a_panicking_payload() {
     client.submit(|batch| batch.exists("/", None)).on_done(|_| panic_any(Bomb));
     client.sync("/").expect("after an answer");
     assert_eq!((client.state(), client.counts().connections), (State::Connected, 1));
-    assert!(told.kinds().is_empty());
+    assert!(events.kinds().is_empty());
 }
 
 #[test]
 fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     let held = Arc::new(Mutex::new(()));
     let (wanted, (say, closed)) = (Arc::clone(&held), bounded(1));
     let listener = Listener::new(move |event: &SessionEvent| {
@@ -291,7 +293,7 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
     client.subscribe(&listener);
     // The end needs no server without a connection.
     proxy.cut_off();
-    told.until(SessionEventKind::Suspended);
+    events.until(SessionEventKind::Suspended);
     let (say, dropped) = bounded(1);
     thread::spawn(move || {
         let _held = held.lock().unwrap();
@@ -299,18 +301,18 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
         let _ = say.send(());
     });
     dropped.recv_timeout(SHORT * 2).expect("the drop returns");
-    let thread = closed.recv_timeout(SOON).expect("it is told");
+    let thread = closed.recv_timeout(SOON).expect("it is reported");
     assert!(thread.starts_with("zookeeper-"), "{thread}");
 }
 
 #[test]
 fn wait_for_the_own_batch_returns() {
     let brief = util::client().with_timeout(BRIEFLY);
-    let (say, told) = bounded(1);
+    let (say, said) = bounded(1);
     let begun = Instant::now();
     thread::spawn(move || say.send(brief.submit(|batch| batch.exists("/", None).wait())));
     // A second after its deadline, plus the delays of a busy machine.
-    let result = told.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
+    let result = said.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
     assert_eq!(kind(result), ErrorKind::Timeout);
     assert!(begun.elapsed() >= BRIEFLY);
 }
@@ -337,23 +339,23 @@ fn requests_of_a_panicked_batch_are_settled() {
 #[test]
 fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     const T: Duration = Duration::from_secs(2);
-    let door = door(|guest| {
-        greet(guest, T)?;
-        serve_until(guest, |_| false)
+    let fake_server = fake_server(|connection| {
+        greet(connection, T)?;
+        serve_until(connection, |_| false)
     });
-    let client = client_of(&door.address(), T);
-    let (told, keeper) = (Told::by(&client), client.keep_lease());
+    let client = client_of(&fake_server.address(), T);
+    let (events, keeper) = (Events::of(&client), client.keep_lease());
     // Like a stopped process whose reader continues first.
     let timer = hold_timer(&client);
     let lease = client.lease();
     wait_until("the lease has run out", SOON, || Instant::now() > lease.end);
     wait_until("it is renewed", SOON, || {
         client.submit(|batch| batch.renew_lease()).wait().unwrap();
-        !told.kinds().is_empty() || client.lease().term > lease.term
+        !events.kinds().is_empty() || client.lease().term > lease.term
     });
     // The reader reports this before it delivers the next answer.
     client.submit(|batch| batch.renew_lease()).wait().unwrap();
-    assert_eq!(told.kinds(), [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
+    assert_eq!(events.kinds(), [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
     assert_eq!(client.lease().term, lease.term + 1);
     drop((timer, keeper));
 }

@@ -8,9 +8,9 @@ use zoolock_test_support::{connect_string, shared_server, wait_until};
 use zoolock_zookeeper::{ConnectFailure, ErrorKind, SessionEventKind, ZooKeeper};
 
 use super::bytes::{Bytes, greeting};
-use crate::util::door::{Door, Guest, Manner, framed};
+use crate::util::fake_server::{Connection, FakeServer, Manner, framed};
 use crate::util::{
-    BRIEFLY, SESSION, SOON, Told, builder, client_of, files, in_own_process, said, shared_proxy,
+    BRIEFLY, Events, SESSION, SOON, builder, client_of, files, in_own_process, said, shared_proxy,
     threads,
 };
 
@@ -24,10 +24,10 @@ const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is not a ZooKe
 
 /// Reads the handshake, sends these bytes, and waits.
 fn says(bytes: Vec<u8>) -> Manner {
-    Arc::new(move |guest| {
-        guest.frame()?;
-        guest.stream.write_all(&bytes)?;
-        guest.linger()
+    Arc::new(move |connection| {
+        connection.frame()?;
+        connection.stream.write_all(&bytes)?;
+        connection.linger()
     })
 }
 
@@ -73,14 +73,16 @@ fn belongings() -> (Vec<String>, usize) {
 fn check(manner: Manner, reasons: &[&str]) {
     let before = belongings();
     // The server of the process that started this one.
-    let door = Door::new(connect_string().parse().unwrap(), move |guest| manner(guest));
-    let (kind, text) = said(ZooKeeper::builder(&door.address()).connect_timeout(SOON).connect());
+    let fake_server =
+        FakeServer::new(connect_string().parse().unwrap(), move |connection| manner(connection));
+    let (kind, text) =
+        said(ZooKeeper::builder(&fake_server.address()).connect_timeout(SOON).connect());
     assert_eq!(kind, ErrorKind::ConnectFailed, "{reasons:?}: {text}");
     assert!(reasons.iter().any(|reason| text.contains(reason)), "{text:?}, not {reasons:?}");
-    assert!(text.contains(&door.address()), "{text:?} does not say who");
-    door.behave();
-    client_of(&door.address(), SESSION).exists("/").unwrap();
-    drop(door);
+    assert!(text.contains(&fake_server.address()), "{text:?} does not say who");
+    fake_server.behave();
+    client_of(&fake_server.address(), SESSION).exists("/").unwrap();
+    drop(fake_server);
     wait_until(&format!("nothing is left after {reasons:?}"), SOON, || belongings() == before);
 }
 
@@ -92,16 +94,18 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
         }
         // Servers that hang up after each byte that they read or write.
         for count in [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, HANDSHAKE - 1, HANDSHAKE] {
-            let reads = move |guest: &mut Guest| guest.stream.read_exact(&mut vec![0; count]);
+            let reads = move |connection: &mut Connection| {
+                connection.stream.read_exact(&mut vec![0; count])
+            };
             // Closing with unread bytes resets the connection.
             check(Arc::new(reads), &[HUNG_UP, "Connection reset by peer"]);
         }
         let answer = framed(&greeting(10_000, MINE).0);
         for count in 1..answer.len() {
             let begin = answer[..count].to_vec();
-            let writes = move |guest: &mut Guest| {
-                guest.frame()?;
-                guest.stream.write_all(&begin)
+            let writes = move |connection: &mut Connection| {
+                connection.frame()?;
+                connection.stream.write_all(&begin)
             };
             check(Arc::new(writes), &[HUNG_UP]);
         }
@@ -109,29 +113,29 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
 }
 
 /// A client with a session, whose server changes its manner.
-fn suspended(manner: Manner) -> (Door, ZooKeeper, Told) {
-    let door = Door::new(shared_server().address(), Guest::pass_on);
-    let client = client_of(&door.address(), SESSION);
-    let told = Told::by(&client);
-    door.change(move |guest| manner(guest));
-    told.until(SessionEventKind::Suspended);
-    (door, client, told)
+fn suspended(manner: Manner) -> (FakeServer, ZooKeeper, Events) {
+    let fake_server = FakeServer::new(shared_server().address(), Connection::pass_on);
+    let client = client_of(&fake_server.address(), SESSION);
+    let events = Events::of(&client);
+    fake_server.change(move |connection| manner(connection));
+    events.until(SessionEventKind::Suspended);
+    (fake_server, client, events)
 }
 
 #[test]
 fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
-    let only_reads = |guest: &mut Guest| {
+    let only_reads = |connection: &mut Connection| {
         // The session that the client asks for.
-        let session = guest.frame()?[16..24].try_into().unwrap();
+        let session = connection.frame()?[16..24].try_into().unwrap();
         let answer = Bytes::default().int(0).int(10_000).long(i64::from_be_bytes(session));
-        guest.send(&answer.buffer(&[7; 16]).raw(&[1]).0)?;
-        guest.linger()
+        connection.send(&answer.buffer(&[7; 16]).raw(&[1]).0)?;
+        connection.linger()
     };
-    let a_byte_a_second = |guest: &mut Guest| {
-        guest.frame()?;
+    let a_byte_a_second = |connection: &mut Connection| {
+        connection.frame()?;
         for byte in framed(&greeting(10_000, MINE).0) {
-            guest.stream.write_all(&[byte])?;
-            if guest.has_left_within(Duration::from_secs(1))? {
+            connection.stream.write_all(&[byte])?;
+            if connection.has_left_within(Duration::from_secs(1))? {
                 break;
             }
         }
@@ -143,7 +147,7 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
         (Arc::new(a_byte_a_second), TOO_LATE),
         (says(HTTP.to_vec()), NO_ZOOKEEPER),
     ] {
-        let (door, client, told) = suspended(manner);
+        let (fake_server, client, events) = suspended(manner);
         let session = client.session_id();
         // The first reason may be the cut.
         wait_until(&format!("{reason:?} is named"), SOON, || {
@@ -151,8 +155,8 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
             assert_eq!(kind, ErrorKind::NoConnection, "{reason:?}: {text}");
             text.contains(reason)
         });
-        door.behave();
-        told.until(SessionEventKind::Resumed);
+        fake_server.behave();
+        events.until(SessionEventKind::Resumed);
         assert_eq!(client.session_id(), session, "{reason:?}");
     }
 }
@@ -161,12 +165,12 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
 fn expiry_is_believed_and_the_next_session_opens() {
     // A negative timeout and another session mean the same.
     for answer in [greeting(-5, 0), greeting(10_000, MINE)] {
-        let (door, client, told) = suspended(says(framed(&answer.0)));
-        let expired = told.until(SessionEventKind::Expired);
-        door.behave();
+        let (fake_server, client, events) = suspended(says(framed(&answer.0)));
+        let expired = events.until(SessionEventKind::Expired);
+        fake_server.behave();
         // The client may have come once more before that.
         wait_until("the next session is served", SOON, || client.exists("/").is_ok());
-        told.until(SessionEventKind::Connected);
+        events.until(SessionEventKind::Connected);
         assert_ne!(client.session_id(), expired.session_id);
     }
 }
@@ -184,8 +188,9 @@ fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
         ("not a word about reads", answer(0, MINE, 7)),
     ] {
         let manner = says(framed(&answer.0));
-        let door = Door::new(shared_server().address(), move |guest| manner(guest));
-        let connected = builder(&door.address(), SESSION).connect_timeout(BRIEFLY).connect();
+        let fake_server =
+            FakeServer::new(shared_server().address(), move |connection| manner(connection));
+        let connected = builder(&fake_server.address(), SESSION).connect_timeout(BRIEFLY).connect();
         let (_, text) = said(connected);
         assert!(text.contains("ClickHouse Keeper"), "{name}: {text}");
     }
@@ -209,9 +214,9 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
     let nobody = shared_proxy();
     nobody.refuse(true);
     let refused = nobody.address();
-    let http = Door::new(refused, |guest| {
-        guest.stream.write_all(HTTP)?;
-        guest.linger()
+    let http = FakeServer::new(refused, |connection| {
+        connection.stream.write_all(HTTP)?;
+        connection.linger()
     });
     let begun = Instant::now();
     let servers = format!("{refused},{}", http.address());

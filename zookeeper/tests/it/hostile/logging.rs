@@ -7,27 +7,27 @@ use zoolock_test_support::{Direction, FaultProxy, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, ZooKeeper};
 
 use crate::util::{
-    BRIEFLY, LOGGER, SHORT, SOON, Told, client_of, in_own_process, logged, said, shared_proxy,
+    BRIEFLY, Events, LOGGER, SHORT, SOON, client_of, in_own_process, logged, said, shared_proxy,
 };
 
 /// A client whose first connection is logged. Nobody else logs in this process.
-fn logging_client() -> (FaultProxy, ZooKeeper, Told) {
+fn logging_client() -> (FaultProxy, ZooKeeper, Events) {
     logged("");
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SHORT);
-    let told = Told::by(&client);
+    let events = Events::of(&client);
     wait_until("the connection is logged", SOON, || !logged("").is_empty());
-    (proxy, client, told)
+    (proxy, client, events)
 }
 
 #[test]
 fn blocked_logger_does_not_prevent_a_resume() {
     in_own_process(|| {
-        let (proxy, client, told) = logging_client();
+        let (proxy, client, events) = logging_client();
         let (session, keeper) = (client.session_id(), client.keep_lease());
         LOGGER.block(true);
         proxy.cut();
-        told.until(SessionEventKind::Resumed);
+        events.until(SessionEventKind::Resumed);
         // Longer than any earlier lease.
         let resumed = Instant::now();
         wait_until("the lease has been kept for two timeouts", SOON, || {
@@ -38,7 +38,7 @@ fn blocked_logger_does_not_prevent_a_resume() {
         client.exists("/").unwrap();
         // The same again.
         proxy.cut();
-        told.until(SessionEventKind::Resumed);
+        events.until(SessionEventKind::Resumed);
         client.exists("/").unwrap();
         assert_eq!(client.session_id(), session);
         drop(keeper);
@@ -66,14 +66,14 @@ fn blocked_logger_does_not_delay_deferred_calls() {
 #[test]
 fn blocked_logger_keeps_no_call_beyond_its_deadline() {
     in_own_process(|| {
-        let (proxy, client, told) = logging_client();
+        let (proxy, client, events) = logging_client();
         LOGGER.block(true);
         proxy.cut_off();
-        told.until(SessionEventKind::Suspended);
+        events.until(SessionEventKind::Suspended);
         let brief = client.with_timeout(BRIEFLY);
         assert_eq!(said(brief.exists("/")).0, ErrorKind::NoConnection);
         proxy.restore();
-        told.until(SessionEventKind::Resumed);
+        events.until(SessionEventKind::Resumed);
         proxy.black_hole(Direction::Both);
         assert_eq!(said(brief.exists("/")).0, ErrorKind::Timeout);
         LOGGER.block(false);
@@ -83,11 +83,11 @@ fn blocked_logger_keeps_no_call_beyond_its_deadline() {
 #[test]
 fn logger_that_panics_when_asked_ends_no_client() {
     in_own_process(|| {
-        let (proxy, client, told) = logging_client();
+        let (proxy, client, events) = logging_client();
         LOGGER.panic();
         for _ in 0..3 {
             proxy.cut();
-            told.until(SessionEventKind::Resumed);
+            events.until(SessionEventKind::Resumed);
             client.exists("/").unwrap();
         }
         client.close().unwrap();

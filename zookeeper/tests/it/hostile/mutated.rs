@@ -12,7 +12,7 @@ use std::{env, thread};
 use zoolock_test_support::{shared_server, wait_until};
 use zoolock_zookeeper::{Acl, Batch, CreateMode, Op, Pending, Watcher};
 
-use crate::util::door::{Door, Guest, framed, read_frame};
+use crate::util::fake_server::{Connection, FakeServer, framed, read_frame};
 use crate::util::{SHORT, SOON, builder, root};
 
 const THREADS: u64 = 16;
@@ -68,9 +68,9 @@ fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
 }
 
 /// Passes on everything but one frame of the server, and hangs up when nothing more comes.
-fn mistreat(guest: &mut Guest, mut random: Random) -> io::Result<()> {
-    let mut server = guest.connect()?;
-    let (mut from, mut to) = (guest.stream.try_clone()?, server.try_clone()?);
+fn mistreat(connection: &mut Connection, mut random: Random) -> io::Result<()> {
+    let mut server = connection.connect()?;
+    let (mut from, mut to) = (connection.stream.try_clone()?, server.try_clone()?);
     let there = thread::spawn(move || io::copy(&mut from, &mut to));
     // The handshakes have tests of their own.
     let last = 1 + random.below(8);
@@ -79,11 +79,11 @@ fn mistreat(guest: &mut Guest, mut random: Random) -> io::Result<()> {
         server.set_read_timeout((number > last).then_some(Duration::from_millis(5)))?;
         let Ok(frame) = read_frame(&mut server) else { break };
         let bytes = if number == last { mutated(frame, &mut random) } else { framed(&frame) };
-        if guest.stream.write_all(&bytes).is_err() {
+        if connection.stream.write_all(&bytes).is_err() {
             break;
         }
     }
-    guest.leave()?;
+    connection.leave()?;
     server.shutdown(std::net::Shutdown::Both)?;
     there.join().unwrap().map(drop)
 }
@@ -123,12 +123,14 @@ fn client_survives_any_bytes_and_answers_every_call() {
     let seeds = AtomicU64::new(setting("ZOOLOCK_FUZZ_SEED").unwrap_or(1));
     let (begun, first) = (Instant::now(), seeds.load(Ordering::SeqCst));
     let one = |seed: u64| {
-        let door = Door::new(shared_server().address(), move |guest| match guest.number as u64 {
-            number if number < BAD => mistreat(guest, Random(seed * BAD + number)),
-            _ => guest.pass_on(),
+        let fake_server = FakeServer::new(shared_server().address(), move |connection| {
+            match connection.number as u64 {
+                number if number < BAD => mistreat(connection, Random(seed * BAD + number)),
+                _ => connection.pass_on(),
+            }
         });
         let path = root("mutated");
-        let client = builder(&door.address(), SHORT).max_answer(4096).connect();
+        let client = builder(&fake_server.address(), SHORT).max_answer(4096).connect();
         let client = client.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let (answered, mut random) = (Arc::default(), Random(!seed));
         for round in 1..=2 {

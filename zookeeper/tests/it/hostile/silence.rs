@@ -7,23 +7,23 @@ use zoolock_test_support::shared_server;
 use zoolock_zookeeper::{ErrorKind, Pending, SessionEventKind, Stat, State, ZooKeeper};
 
 use super::bytes::greeting;
-use crate::util::door::{Door, Guest};
-use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
+use crate::util::fake_server::{Connection, FakeServer};
+use crate::util::{BRIEFLY, Events, SESSION, client_of, said};
 
 /// More than all buffers on the way hold.
 const COUNT: usize = 32;
 
 /// A client of a server that opens a session and then never reads, on so many connections.
-fn deaf(times: usize) -> (Door, ZooKeeper) {
-    let door = Door::new(shared_server().address(), move |guest| {
-        if guest.number >= times {
-            return guest.pass_on();
+fn deaf(times: usize) -> (FakeServer, ZooKeeper) {
+    let fake_server = FakeServer::new(shared_server().address(), move |connection| {
+        if connection.number >= times {
+            return connection.pass_on();
         }
-        let _session = guest.introduce()?;
-        guest.ignore()
+        let _session = connection.introduce()?;
+        connection.ignore()
     });
-    let client = client_of(&door.address(), SESSION);
-    (door, client)
+    let client = client_of(&fake_server.address(), SESSION);
+    (fake_server, client)
 }
 
 fn fill(client: &ZooKeeper) -> Vec<Pending<Stat>> {
@@ -34,7 +34,7 @@ fn fill(client: &ZooKeeper) -> Vec<Pending<Stat>> {
 #[test]
 fn server_that_never_reads_blocks_nobody() {
     let (_door, client) = deaf(1);
-    let (session, told) = (client.session_id(), Told::by(&client));
+    let (session, events) = (client.session_id(), Events::of(&client));
     let brief = client.with_timeout(BRIEFLY);
     let pending = fill(&brief);
     // No caller waits for the socket.
@@ -48,7 +48,7 @@ fn server_that_never_reads_blocks_nobody() {
         assert_eq!(said(call).0, ErrorKind::Timeout);
     }
     // The server is given up in time, and its unread requests are not sent to the next one.
-    told.until(SessionEventKind::Resumed);
+    events.until(SessionEventKind::Resumed);
     client.exists("/").unwrap();
     assert_eq!(client.session_id(), session);
 }
@@ -57,14 +57,14 @@ fn server_that_never_reads_blocks_nobody() {
 fn client_at_a_server_that_never_reads_ends_in_time() {
     for is_closed in [false, true] {
         let (_door, client) = deaf(usize::MAX);
-        let told = Told::by(&client);
+        let events = Events::of(&client);
         drop(fill(&client));
         if is_closed {
             let (kind, text) = said(client.with_timeout(BRIEFLY).close());
             assert_eq!(kind, ErrorKind::Timeout, "{text}");
         }
         drop(client);
-        told.until(SessionEventKind::Closed);
+        events.until(SessionEventKind::Closed);
     }
 }
 
@@ -72,20 +72,20 @@ fn client_at_a_server_that_never_reads_ends_in_time() {
 #[test]
 fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
-    let hurry = |guest: &mut Guest| {
-        guest.frame()?;
-        guest.send(&greeting(20, 0x1234).0)?;
-        guest.linger()
+    let hurry = |connection: &mut Connection| {
+        connection.frame()?;
+        connection.send(&greeting(20, 0x1234).0)?;
+        connection.linger()
     };
-    let door = Door::new(shared_server().address(), hurry);
-    let client = client_of(&door.address(), SESSION);
+    let fake_server = FakeServer::new(shared_server().address(), hurry);
+    let client = client_of(&fake_server.address(), SESSION);
     said(client.with_timeout(BRIEFLY).exists("/"));
     // The real server does not know this session.
-    let told = Told::by(&client);
-    door.change(|guest| {
+    let events = Events::of(&client);
+    fake_server.change(|connection| {
         thread::sleep(LATE);
-        guest.pass_on()
+        connection.pass_on()
     });
-    told.until(SessionEventKind::Connected);
+    events.until(SessionEventKind::Connected);
     client.exists("/").unwrap();
 }

@@ -25,7 +25,7 @@ fn credentials_added_later_are_sent_on_every_later_connection() {
     own(&stage.client, &path);
     assert_eq!(stage.client.get_acl(&path).unwrap().0.len(), 2);
     stage.proxy.cut();
-    stage.told.until(SessionEventKind::Resumed);
+    stage.events.until(SessionEventKind::Resumed);
     stage.client.get_data(&path).unwrap();
     assert_eq!(stage.proxy.requests(Op::Auth), 5, "the same is sent once a connection");
     assert_eq!(kind(stranger.get_data(&path)), ErrorKind::NoAuth);
@@ -36,7 +36,7 @@ fn credentials_added_later_are_sent_on_every_later_connection() {
 }
 
 #[test]
-fn server_tells_whom_it_takes_the_client_for() {
+fn server_reports_the_identities_of_the_client() {
     let client = client();
     let own = [("ip", "127.0.0.1"), ("digest", "owner"), ("digest", "second")];
     let own = own.map(|(scheme, user)| (scheme.to_owned(), user.to_owned()));
@@ -67,15 +67,15 @@ fn refused_credentials_are_named_and_the_session_continues() {
         assert_eq!(kind, ErrorKind::AuthFailed);
         assert!(text.contains("`nonsense`") && !text.contains("secret-x"), "{text}");
         // The server hangs up.
-        stage.told.until(SessionEventKind::Resumed);
+        stage.events.until(SessionEventKind::Resumed);
         stage.client.get_data(&path).unwrap();
     }
     assert_eq!(stage.client.session_id(), id);
     stage.proxy.cut();
-    stage.told.until(SessionEventKind::Resumed);
+    stage.events.until(SessionEventKind::Resumed);
     stage.client.get_data(&path).unwrap();
     let turn = [SessionEventKind::Suspended, SessionEventKind::Resumed];
-    assert_eq!(stage.told.kinds(), turn.repeat(4), "the refused are not sent again");
+    assert_eq!(stage.events.kinds(), turn.repeat(4), "the refused are not sent again");
 }
 
 #[test]

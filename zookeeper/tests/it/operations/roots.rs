@@ -6,7 +6,7 @@ use zoolock_zookeeper::{
 };
 
 use crate::util::{
-    SESSION, SOON, Stage, Told, client_of, created, event, kind, make, make_ephemeral, root, said,
+    Events, SESSION, SOON, Stage, client_of, created, event, kind, make, make_ephemeral, root, said,
 };
 
 #[test]
@@ -79,7 +79,7 @@ fn events_omit_the_root_even_after_a_cut() {
     let stage = Stage::new("root", SESSION);
     let client = client_of(&format!("{}{}", stage.proxy.connect_string(), stage.root), SESSION);
     make(&client, "/a", b"");
-    let told = Told::by(&client);
+    let session_events = Events::of(&client);
     let (watcher, events) = Watcher::channel();
     for is_cut in [false, true] {
         client.get_children_w("/", &watcher).unwrap();
@@ -87,22 +87,22 @@ fn events_omit_the_root_even_after_a_cut() {
         client.exists_w("/b", &watcher).unwrap();
         if is_cut {
             stage.proxy.cut();
-            told.until(SessionEventKind::Resumed);
+            session_events.until(SessionEventKind::Resumed);
             client.sync("/").unwrap();
             assert!(stage.proxy.requests(Kind::SetWatches) > 0);
         }
         let probe = stage.probe();
         probe.set(&stage.path("a"), b"").unwrap();
         probe.create(&stage.path("b"), b"", false, false).unwrap();
-        let mut heard: Vec<WatchedEvent> =
+        let mut received: Vec<WatchedEvent> =
             (0..3).map(|_| events.recv_timeout(SOON).unwrap()).collect();
-        heard.sort_by_key(|event| event.path.clone());
+        received.sort_by_key(|event| event.path.clone());
         let wanted = [
             event(EventType::NodeChildrenChanged, "/"),
             event(EventType::NodeDataChanged, "/a"),
             event(EventType::NodeCreated, "/b"),
         ];
-        assert_eq!(heard, wanted);
+        assert_eq!(received, wanted);
         probe.delete(&stage.path("b")).unwrap();
     }
 }

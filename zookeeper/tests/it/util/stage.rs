@@ -6,14 +6,14 @@ use std::time::Duration;
 use zoolock_test_support::{FaultProxy, Probe, Server, shared_probe, shared_server};
 use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
-use super::{Told, client_of, root};
+use super::{Events, client_of, root};
 
 /// A client behind a new proxy, and a node for this test alone.
 pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) client: ZooKeeper,
     /// Events after the first connect.
-    pub(crate) told: Told,
+    pub(crate) events: Events,
     pub(crate) root: String,
 }
 
@@ -36,7 +36,7 @@ impl Stage {
     pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
         let connect = |servers: &str| client_of(servers, session_timeout);
         let (proxy, client) = behind_a_proxy(shared_server(), connect);
-        Stage { told: Told::by(&client), proxy, client, root: root(name) }
+        Stage { events: Events::of(&client), proxy, client, root: root(name) }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -52,13 +52,13 @@ impl Stage {
     /// [`FaultProxy::restore`].
     pub(crate) fn suspend(&self) {
         self.proxy.cut_off();
-        self.told.until(SessionEventKind::Suspended);
+        self.events.until(SessionEventKind::Suspended);
     }
 
     /// Lets the client connect again, and returns when its session is resumed.
     pub(crate) fn resume(&self) {
         self.proxy.restore();
-        self.told.until(SessionEventKind::Resumed);
+        self.events.until(SessionEventKind::Resumed);
     }
 }
 
@@ -66,7 +66,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("{}", self.proxy.log().join("\n"));
-            eprintln!("{:?}", self.told.all());
+            eprintln!("{:?}", self.events.all());
         }
     }
 }

@@ -1,0 +1,225 @@
+//! The history of a run: reports and observations, without a judgement.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::event::{
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Loss, Overtaken, Unlocked, WorkerId,
+};
+use crate::lock::{LockIndex, Mode};
+use crate::time::Nanos;
+
+/// One hold.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// How it was granted.
+    pub grant: Grant,
+    /// When its unlock began.
+    pub left: Option<Nanos>,
+    /// When its unlock returned, if known.
+    pub returned: Option<Nanos>,
+    /// The result of the unlock.
+    pub unlocked: Option<Unlocked>,
+    /// How it was lost.
+    pub loss: Option<Loss>,
+}
+
+/// An unfinished call.
+#[derive(Debug, Clone)]
+pub struct OpenCall {
+    /// The method.
+    pub op: Cow<'static, str>,
+    /// The lock.
+    pub path: LockIndex,
+    /// The wanted mode, if it asks for a lock.
+    pub mode: Option<Mode>,
+    /// When it was made.
+    pub started: Nanos,
+    /// The deadline of its return.
+    pub deadline: Option<Nanos>,
+}
+
+/// Events in the order of their reports. Methods named by past-tense verbs take events, and the public lists
+/// may be filled directly.
+#[derive(Debug, Default)]
+pub struct History {
+    /// When it began.
+    pub begun: Nanos,
+    /// When it ended, if open calls should be checked.
+    pub over: Option<Nanos>,
+    /// In the order of their reports.
+    pub holds: Vec<Record>,
+    index: HashMap<HoldId, usize>,
+    early_losses: HashMap<HoldId, Loss>,
+    /// Calls that returned.
+    pub calls: Vec<(WorkerId, Call)>,
+    /// Unfinished calls; at most one per thread.
+    pub open: HashMap<WorkerId, OpenCall>,
+    /// Delays of the machine.
+    pub naps: Vec<u64>,
+    /// The longest time that a server took for a write from beside the clients.
+    pub slowest_write: u64,
+    /// When clients died.
+    pub deaths: HashMap<usize, Nanos>,
+    /// Times when clients could not know the state of their holds.
+    pub doubts: Vec<Doubt>,
+    /// Forbidden behaviour of the library, as monitors reported it.
+    pub unexpected: Vec<String>,
+    /// Guarded writes, in the order of their reports.
+    pub commits: Vec<Commit>,
+    /// The highest token of a committed write at each lock.
+    committed: HashMap<LockIndex, u64>,
+    /// Holders of guarded writes that were stopped until they had been overtaken.
+    pub overtaken_guards: Vec<Overtaken>,
+    /// The number of clients stopped for that.
+    pub guards_stopped: usize,
+    /// The guarded writes on the servers.
+    pub carried_out: Vec<Carried>,
+}
+
+impl History {
+    /// Begins a history.
+    pub fn new(begun: Nanos) -> History {
+        History { begun, ..History::default() }
+    }
+
+    /// A thread that only sleeps woke, so much later than it wanted. A nap from before the history is ignored,
+    /// since it may be reported late.
+    pub fn slept(&mut self, since: Nanos, late: u64) {
+        if since >= self.begun {
+            self.naps.push(late);
+        }
+    }
+
+    /// A server answered a write from beside the clients, which was sent then. One from before the history is ignored.
+    pub fn served(&mut self, since: Nanos, at: Nanos) {
+        if since >= self.begun {
+            self.slowest_write = self.slowest_write.max(at - since);
+        }
+    }
+
+    /// A thread made a call.
+    pub fn began(&mut self, by: WorkerId, call: OpenCall) {
+        self.open.insert(by, call);
+    }
+
+    /// The call of a thread returned. A grant is reported besides, by [`History::granted`].
+    pub fn called(&mut self, by: WorkerId, call: Call) {
+        self.open.remove(&by);
+        self.calls.push((by, call));
+    }
+
+    /// A lock was granted.
+    pub fn granted(&mut self, grant: Grant) {
+        self.index.insert(grant.hold, self.holds.len());
+        self.holds.push(Record {
+            loss: self.early_losses.remove(&grant.hold),
+            grant,
+            left: None,
+            returned: None,
+            unlocked: None,
+        });
+    }
+
+    /// A hold was lost. The loss may be reported before the grant.
+    pub fn lost(&mut self, hold: HoldId, loss: Loss) {
+        match self.record(hold) {
+            Some(record) => record.loss = Some(loss),
+            None => drop(self.early_losses.insert(hold, loss)),
+        }
+    }
+
+    /// The unlock of a hold begins.
+    pub fn left(&mut self, hold: HoldId, at: Nanos) {
+        if let Some(record) = self.record(hold) {
+            record.left = Some(at);
+        }
+    }
+
+    /// An unlock returned, at this time if known.
+    pub fn unlocked(&mut self, hold: HoldId, at: Option<Nanos>, unlocked: Unlocked) {
+        if let Some(record) = self.record(hold) {
+            record.returned = at;
+            record.unlocked = Some(unlocked);
+        }
+    }
+
+    /// A guarded write got its answer.
+    pub fn committed(&mut self, commit: Commit) {
+        if let Some(&Grant { path, token: Some(token), .. }) = self.grant(commit.hold)
+            && commit.answer == Answer::Done
+        {
+            let highest = self.committed.entry(path).or_default();
+            *highest = token.max(*highest);
+        }
+        self.commits.push(commit);
+    }
+
+    /// A client died. The earliest of several reports counts.
+    pub fn died(&mut self, process: usize, at: Nanos) {
+        self.deaths.entry(process).or_insert(at);
+    }
+
+    /// Returns a hold that was reported.
+    pub fn hold(&self, hold: HoldId) -> Option<&Record> {
+        self.holds.get(*self.index.get(&hold)?)
+    }
+
+    /// Returns the index of a hold among those that were reported.
+    pub(crate) fn position(&self, hold: HoldId) -> Option<usize> {
+        self.index.get(&hold).copied()
+    }
+
+    /// Returns the grant of a hold.
+    pub fn grant(&self, hold: HoldId) -> Option<&Grant> {
+        self.hold(hold).map(|record| &record.grant)
+    }
+
+    /// Returns whether another holder has the lock of this hold and has committed a write.
+    pub fn is_overtaken(&self, hold: HoldId) -> bool {
+        let highest = |grant: &Grant| self.committed.get(&grant.path).copied();
+        self.grant(hold).is_some_and(|grant| highest(grant) > grant.token)
+    }
+
+    /// Returns the holds without a known end.
+    pub fn open_holds(&self) -> impl Iterator<Item = &Record> {
+        let died = |by: WorkerId| self.deaths.contains_key(&by.process);
+        self.holds.iter().filter(move |record| {
+            record.left.is_none() && record.loss.is_none() && !died(record.grant.hold.by)
+        })
+    }
+
+    /// Returns the time from which the servers may have given the lock to others without notice to the
+    /// holder, if it precedes the end of the hold.
+    pub fn doubted(&self, record: &Record) -> Option<Nanos> {
+        let grant = &record.grant;
+        let end = record.end(&self.deaths).unwrap_or(Nanos::MAX);
+        let its = |doubt: &&Doubt| {
+            doubt.process == grant.hold.by.process
+                && doubt.path.is_none_or(|path| path == grant.path)
+                && grant.started <= doubt.over
+                && end >= doubt.begun
+        };
+        self.doubts.iter().filter(its).map(|doubt| doubt.begun).min()
+    }
+
+    fn record(&mut self, hold: HoldId) -> Option<&mut Record> {
+        let index = *self.index.get(&hold)?;
+        self.holds.get_mut(index)
+    }
+}
+
+impl Record {
+    /// Returns the loss, if it came before the unlock.
+    pub fn loss_while_held(&self) -> Option<&Loss> {
+        let in_time = |loss: &&Loss| self.left.is_none_or(|left| loss.at <= left);
+        self.loss.as_ref().filter(in_time)
+    }
+
+    /// Returns the end of the hold, as far as its owner could know.
+    pub fn end(&self, deaths: &HashMap<usize, Nanos>) -> Option<Nanos> {
+        let lost = self.loss.as_ref().map(|loss| loss.at);
+        let died = deaths.get(&self.grant.hold.by.process).copied();
+        [self.left, lost, died].into_iter().flatten().min()
+    }
+}

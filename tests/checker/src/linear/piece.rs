@@ -1,0 +1,102 @@
+//! Splits the operations of a lock into pieces, and checks each with the tester.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
+
+use super::objects::{Limited, Object};
+use super::{Linearized, Sizes, Wrong};
+use crate::operations::{Op, Operation};
+
+/// Checks all operations of a lock. Leaves the object free, in its state after them. Returns operations without a
+/// position.
+pub(super) fn check(
+    object: &mut Object,
+    mut operations: Vec<Operation>,
+    sizes: Sizes,
+    found: &mut Linearized,
+) -> Vec<Wrong> {
+    operations.sort_by_key(Operation::due);
+    let mut wrong = Vec::new();
+    let mut left = &operations[..];
+    while !left.is_empty() {
+        let least = sizes.most.min(left.len());
+        let end = (least..left.len()).find(|&at| is_cut(left, at)).unwrap_or(left.len());
+        let piece;
+        (piece, left) = left.split_at(end);
+        wrong.extend(check_piece(object, piece, sizes, found));
+    }
+    object.clear();
+    wrong
+}
+
+/// Returns whether operations may be separated here. Events at one instant may have happened in any order.
+fn is_cut(operations: &[Operation], at: usize) -> bool {
+    operations[at - 1].due() < operations[at].due()
+}
+
+/// Checks a piece, and brings the object into the state after it.
+fn check_piece(
+    object: &mut Object,
+    piece: &[Operation],
+    sizes: Sizes,
+    found: &mut Linearized,
+) -> Option<Wrong> {
+    let verdict = test(object, piece, sizes.steps);
+    let cuts = (1..piece.len()).filter(|&at| is_cut(piece, at));
+    let middle = cuts.min_by_key(|at| at.abs_diff(piece.len() / 2));
+    let wrong = piece.last().filter(|_| verdict == Some(false));
+    let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders().collect() });
+    if let Some(middle) = middle.filter(|_| verdict != Some(true)) {
+        // The first wrong part contains the operation.
+        let (first, second) = piece.split_at(middle);
+        let parts =
+            [check_piece(object, first, sizes, found), check_piece(object, second, sizes, found)];
+        return parts.into_iter().flatten().next().or(wrong);
+    }
+    found.undecided += usize::from(verdict.is_none());
+    pass(object, piece);
+    wrong
+}
+
+/// Returns whether there is an order, or `None` after too many steps. The tester tries threads in their order and copies everything for each try. So each
+/// operation gets its own thread, and the likeliest comes first.
+fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
+    let steps = Rc::new(Cell::new(steps));
+    let limited = Limited { object: object.clone(), steps: Rc::clone(&steps) };
+    let mut tester = LinearizabilityTester::new(limited);
+    let both =
+        piece.iter().enumerate().flat_map(|(thread, Operation { op, invoked, returned })| {
+            [(*invoked, false, thread, *op), (*returned, true, thread, *op)]
+        });
+    let mut both: Vec<_> = both.collect();
+    // What returns at an instant may have been under way with what begins there.
+    both.sort_by_key(|&(at, returns, ..)| (at, returns));
+    for (_, returns, thread, op) in both {
+        // The tester refuses a thread that is in an operation, or in none, and these are not.
+        let _ = if returns { tester.on_return(thread, ()) } else { tester.on_invoke(thread, op) };
+    }
+    match tester.is_consistent() {
+        true => Some(true),
+        false if steps.get() == 0 => None,
+        false => Some(false),
+    }
+}
+
+/// Brings the object into the state after the piece.
+fn pass(object: &mut Object, piece: &[Operation]) {
+    let ends = |hold| piece.iter().any(|operation| operation.op == Op::End(hold));
+    for operation in piece {
+        if let Op::End(hold) = operation.op {
+            object.take(hold);
+        }
+    }
+    for operation in piece {
+        match operation.op {
+            Op::Acquire(acquire) if ends(acquire.hold) => object.remember(&acquire),
+            Op::Acquire(acquire) => object.put(&acquire),
+            Op::Write(_) | Op::End(_) => {}
+        }
+    }
+}

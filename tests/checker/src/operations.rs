@@ -1,0 +1,129 @@
+//! The history of one lock as operations, each of which took effect at some time between its begin and its
+//! return. The second checker uses these.
+//!
+//! | in the history | operations |
+//! |---|---|
+//! | a grant | an acquire, from the call to its return |
+//! | a guarded write that was carried out | a write, from the call to its return |
+//! | an unlock that said that it was fine | the end of the hold, from the call to its return |
+//! | an unlock of which nothing is known, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
+//! | a call that came back without the lock, whether that is certain or not; a hold that was over before its call came back | nothing: it can only have kept others out |
+
+use crate::event::{Answer, Missed, Unlocked};
+use crate::history::{History, Record};
+use crate::lock::Mode;
+use crate::time::Nanos;
+
+/// The index of a hold in its history.
+pub(crate) type HoldIndex = u32;
+
+/// An operation on a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Acquire(Acquire),
+    /// Applied by the servers while the lock is held.
+    Write(HoldIndex),
+    /// The lock is given back, or the servers take it from a client that they have given up.
+    End(HoldIndex),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Acquire {
+    pub(crate) hold: HoldIndex,
+    pub(crate) client: usize,
+    pub(crate) mode: Mode,
+    /// The write, if this is a downgraded read.
+    pub(crate) under: Option<HoldIndex>,
+    /// The returned token.
+    pub(crate) token: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operation {
+    pub(crate) op: Op,
+    pub(crate) invoked: Nanos,
+    pub(crate) returned: Nanos,
+}
+
+impl Operation {
+    fn of(op: Op, invoked: Nanos, returned: Nanos) -> Operation {
+        Operation { op, invoked: invoked.min(returned), returned }
+    }
+
+    /// Returns when it has taken effect if each acquire does so as late as it can, and the others as early.
+    pub(crate) fn due(&self) -> Nanos {
+        match self.op {
+            Op::Acquire(_) => self.returned,
+            Op::Write(_) | Op::End(_) => self.invoked,
+        }
+    }
+}
+
+impl Op {
+    pub(crate) fn hold(&self) -> HoldIndex {
+        match *self {
+            Op::Acquire(Acquire { hold, .. }) | Op::Write(hold) | Op::End(hold) => hold,
+        }
+    }
+}
+
+/// The operations of each lock, unordered, and how many others have no known outcome.
+pub(crate) struct Operations {
+    pub(crate) of_locks: Vec<Vec<Operation>>,
+    pub(crate) open: usize,
+}
+
+impl Operations {
+    pub(crate) fn new(history: &History, locks: usize) -> Operations {
+        let mut all = Operations { of_locks: vec![Vec::new(); locks], open: 0 };
+        // The begin of each hold's last guarded write.
+        let mut wrote: Vec<Option<Nanos>> = vec![None; history.holds.len()];
+        for commit in history.commits.iter().filter(|commit| commit.answer == Answer::Done) {
+            if let Some(index) = history.position(commit.hold) {
+                wrote[index] = wrote[index].max(Some(commit.started));
+                let op = Op::Write(index as HoldIndex);
+                let write = Operation::of(op, commit.started, commit.ended);
+                all.of_locks[history.holds[index].grant.path].push(write);
+            }
+        }
+        for (index, (record, wrote)) in history.holds.iter().zip(wrote).enumerate() {
+            all.add(history, index as HoldIndex, record, wrote);
+        }
+        let is_unknown = |missed: &Option<Missed>| missed.is_some_and(|missed| !missed.certain);
+        all.open += history.calls.iter().filter(|(_, call)| is_unknown(&call.missed)).count();
+        all.open += history.open.values().filter(|call| call.mode.is_some()).count();
+        all
+    }
+
+    fn add(&mut self, history: &History, hold: HoldIndex, record: &Record, wrote: Option<Nanos>) {
+        let grant = &record.grant;
+        let client = grant.hold.by.process;
+        let doubted = history.doubted(record);
+        let released = match (record.unlocked, record.left, record.returned) {
+            // An unlock cannot know of an end that nobody could report to the client.
+            (Some(Unlocked::Fine), Some(left), Some(returned)) if doubted.is_none() => {
+                Some((left.max(wrote.unwrap_or(left)), returned))
+            }
+            _ => None,
+        };
+        let end = record.end(&history.deaths).into_iter().chain(doubted).min();
+        self.open += usize::from(end.is_some() && released.is_none());
+        let is_over = end.is_some_and(|end| end <= grant.at);
+        if is_over && wrote.is_none() && released.is_none() {
+            return;
+        }
+        let acquire = Acquire {
+            hold,
+            client,
+            mode: grant.mode,
+            under: grant.under.and_then(|under| Some(history.position(under)? as HoldIndex)),
+            token: grant.token,
+        };
+        let of_lock = &mut self.of_locks[grant.path];
+        of_lock.push(Operation::of(Op::Acquire(acquire), grant.started, grant.at));
+        // Nothing needs the hold after its last write.
+        let at_once = end.map(|end| end.max(grant.at).max(wrote.unwrap_or(end)));
+        let ends = released.or(at_once.map(|end| (end, end)));
+        of_lock.extend(ends.map(|(from, to)| Operation::of(Op::End(hold), from, to)));
+    }
+}

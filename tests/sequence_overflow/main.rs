@@ -1,0 +1,71 @@
+//! The overflow of ZooKeeper's sequence numbers, on a server that has reached it. The last normal node has
+//! the number 2147483646. After it, servers from 3.6 on give 2147483647 for ever, or negative numbers to
+//! concurrent creates. Contention and faults behind the overflow are left to the simulation, where some
+//! directories have reached their last numbers.
+
+mod order;
+
+use zoolock::{Client, Lock};
+
+use common::*;
+
+/// The number after the last normal one.
+const END: i32 = i32::MAX;
+
+/// A directory with a chosen counter, on a server for this binary alone.
+struct Stage {
+    server: &'static CountingServer,
+    probe: Probe,
+    path: String,
+}
+
+impl Stage {
+    /// Sets the number of the next node. Returns `None` when the test is to be skipped.
+    fn new(name: &str, number: i32) -> Option<Stage> {
+        let server = CountingServer::shared()?;
+        let probe = Probe::connect(server.address()).unwrap();
+        let stage = Stage { server, probe, path: fresh_path(name) };
+        stage.make(&stage.path, number);
+        Some(stage)
+    }
+
+    /// Makes a directory whose next node has this number.
+    fn make(&self, path: &str, number: i32) {
+        self.probe.create_all(path).unwrap();
+        self.server.set_counter(path, number).unwrap();
+    }
+
+    fn client(&self) -> Client {
+        client_of(&self.server.connect_string(), SESSION)
+    }
+
+    /// The nodes in creation order.
+    fn nodes(&self) -> Vec<String> {
+        let listed = self.probe.children(&self.path).unwrap();
+        let stat = |node: &String| self.probe.stat(&format!("{}/{node}", self.path)).unwrap();
+        let mut nodes: Vec<_> =
+            listed.into_iter().filter_map(|node| Some((stat(&node)?.czxid, node))).collect();
+        nodes.sort();
+        nodes.into_iter().map(|(_, node)| node).collect()
+    }
+
+    fn is_left_empty(&self) {
+        wait_until("nothing is left", SOON, || self.nodes().is_empty());
+    }
+
+    /// Starts a waiter, and returns when its node exists.
+    fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let before = self.nodes();
+        let visitor = Visitor::start(lock);
+        wait_until("it is queued", SOON, || self.nodes().iter().any(|node| !before.contains(node)));
+        visitor
+    }
+}
+
+/// The number that the server appended.
+fn number(node: &str) -> i32 {
+    let markers = ["lock-", "lease-", "__READ__", "__WRIT__"];
+    let numbers = markers.iter().find_map(|marker| node.split_once(marker));
+    let (_, number) = numbers.unwrap_or_else(|| panic!("{node}"));
+    number.parse().unwrap_or_else(|_| panic!("{node}"))
+}

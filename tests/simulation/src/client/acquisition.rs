@@ -1,0 +1,316 @@
+//! An acquisition of a lock: the call for it, the operations of its owner, and its return.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kernel::thread;
+use zoolock::{CancelToken, ClientState, Hold, HoldState, ReadLock};
+use zoolock_checker::Unlocked;
+
+use super::objects::{Object, Taken, mode, release};
+use super::{Shared, Token, may_wait};
+use crate::coverage::count_variant;
+use crate::monitor::{self, Held, Left, NodeId, limit, monitor, violation};
+use crate::network;
+use crate::plan::{AcquisitionPlan, End, Kind, ObjectPlan, Operation, Place, Wait, What};
+
+/// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub number: usize,
+    pub is_fresh: bool,
+    pub object: &'a Object,
+    pub plan: &'a ObjectPlan,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub who: &'a str,
+    pub target: Target<'a>,
+    pub wait: Wait,
+    pub permits: u32,
+}
+
+pub(super) struct Acquisition<'a> {
+    pub who: &'a str,
+    pub target: Target<'a>,
+    /// Number of the hold at the monitor.
+    pub number: usize,
+    pub own: Hold,
+    /// It has received a request for the lock. Nobody else reads its channel.
+    pub was_asked: Cell<bool>,
+}
+
+impl Target<'_> {
+    /// Returns the number of an object that other calls use, too.
+    pub(super) fn shared(self) -> Option<usize> {
+        (!self.is_fresh).then_some(self.number)
+    }
+}
+
+impl Acquisition<'_> {
+    pub(super) fn kind(&self) -> Kind {
+        self.target.plan.kind
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.target.plan.place
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        monitor::id_of(self.kind(), &self.own)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.own.state(), HoldState::Lost(_))
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        monitor::acquisitions(self.place(), self.kind(), self.own.fencing_token())
+    }
+
+    /// Returns the data of a guarded write: node, token and hold.
+    pub(super) fn data(&self) -> String {
+        let (path, token) = self.node();
+        format!("{path} {token} {}", self.number)
+    }
+}
+
+/// Returns what the checkers learn from the answer of an unlock.
+pub(super) fn said(answer: Option<()>) -> Unlocked {
+    answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
+}
+
+impl Shared {
+    pub(super) fn use_lock(&self, name: &str, target: Target<'_>, plan: &AcquisitionPlan) {
+        let AcquisitionPlan { wait, permits, ref while_held, end, .. } = *plan;
+        let ObjectPlan { kind, place, .. } = *target.plan;
+        let who = format!("{}, {name}", self.name);
+        if target.is_fresh {
+            kernel::count("call: an object for one call");
+        }
+        kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
+        count_variant("kind", &kind);
+        if matches!(wait, Wait::Connected(..)) {
+            kernel::count("option: a wait is limited without a connection");
+        }
+        let is_guard = !matches!(end, End::Unlock | End::Downgrade);
+        let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
+        let ask = Ask { who: &who, target, wait, permits: permits.min(limit(place)) };
+        let Some((taken, acquisition)) = self.get(call, ask, is_guard) else { return };
+        // Otherwise the hold has already ended.
+        let Some(acquisition) = acquisition else {
+            return self.give_back(target, taken, end, None);
+        };
+        while_held.iter().for_each(|operation| self.do_operation(&acquisition, operation));
+        let read = match end {
+            End::Downgrade => self.read_below(&acquisition),
+            _ => None,
+        };
+        self.give_back(target, taken, end, Some(&acquisition));
+        if let (Some(read), Object::Write(_, lock)) = (read, target.object) {
+            kernel::count("operation: goes on as a read");
+            thread::sleep(Duration::from_millis(30));
+            self.end_read(read, lock);
+        }
+        if while_held.iter().any(|operation| matches!(operation, Operation::Verify)) {
+            self.verify(&acquisition);
+        }
+    }
+
+    /// Calls for a lock. Returns what it got, and the acquisition unless the hold has already ended.
+    pub(super) fn get<'a>(
+        &self,
+        call: &str,
+        ask: Ask<'a>,
+        is_guard: bool,
+    ) -> Option<(Taken, Option<Acquisition<'a>>)> {
+        let Ask { who, target, wait, permits } = ask;
+        let ObjectPlan { kind, place, ref options } = *target.plan;
+        let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
+        let waits = !matches!(wait, Wait::Try);
+        let was_free = self.is_free(target.plan, begun);
+        let waiting = waits.then(|| monitor::waits(target.shared(), target.plan, mode));
+        let _ = self.reports();
+        let token = self.token(target);
+        let its = token.as_ref().map(|token| &token.token);
+        let was_cancelled = its.is_some_and(CancelToken::is_cancelled);
+        let take = || target.object.take(wait, its, permits, is_guard);
+        let taken = self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take));
+        if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
+            monitor::in_order(number, who);
+        }
+        let ahead = self.check_report(ask, &taken);
+        waiting.into_iter().for_each(monitor::waits_no_more);
+        if matches!(taken, Ok(None)) {
+            self.check_busy(target.plan, begun, was_free);
+        }
+        self.check_outage(ask, begun, taken.as_ref().err());
+        self.check_cancel(ask, begun, token.as_ref(), was_cancelled, &taken);
+        let least = match wait {
+            Wait::Forever | Wait::Try => self.client.session_timeout(),
+            Wait::For(time) => time,
+            // Its own checker knows for how long it waits without a connection.
+            Wait::Connected(..) => Duration::ZERO,
+        };
+        let taken = self.checked_since(call, begun, least, taken)??;
+        let mut holds = target.object.holds(&taken);
+        if kind == Kind::Several {
+            self.check_members(who, target, &holds);
+            // Only the first member is at a place that others lock, too.
+            holds.truncate(1);
+        }
+        let acquisition = holds.first().cloned().map(|own| {
+            let held = Held::new(who.to_owned(), kind, place, mode, holds);
+            let number = monitor::granted(held, begun, options.hold_at_most, None);
+            let acquisition = Acquisition { who, target, number, own, was_asked: Cell::new(false) };
+            self.check_acquisition(&acquisition, begun, ahead);
+            if number.is_multiple_of(8) {
+                self.expect_end(&acquisition.own);
+            }
+            acquisition
+        });
+        Some((taken, acquisition))
+    }
+
+    /// Returns the token of the calls for an object that somebody cancels.
+    fn token(&self, target: Target<'_>) -> Option<Token> {
+        let number = target.shared()?;
+        let is_it =
+            |what: &What| matches!(what, What::CancelWaiters { object } if *object == number);
+        self.plan.has(is_it).then(|| self.tokens[number].borrow().clone())
+    }
+
+    /// Has the end of a hold reported, which the end of the program waits for.
+    fn expect_end(&self, own: &Hold) {
+        kernel::count("call: on_end");
+        let (ends, who, hold) = (Arc::clone(&self.ends), self.name.clone(), own.clone());
+        ends[0].fetch_add(1, Ordering::Relaxed);
+        own.on_end(move || {
+            may_wait("the end of a hold");
+            if hold.is_held() {
+                violation(format!("{who} is notified of the end of a hold that lasts"));
+            }
+            ends[1].fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    pub(super) fn end_read(&self, read: Option<usize>, lock: &ReadLock) {
+        read.into_iter().for_each(monitor::left);
+        let said = said(self.checked("unlock", || lock.unlock()));
+        read.into_iter().for_each(|read| monitor::ended(read, said));
+    }
+
+    pub(super) fn call_at<T>(&self, place: Place, call: impl FnOnce() -> T) -> T {
+        let calls = &self.calls[place.0];
+        calls.update(|(begun, returned)| (begun + 1, returned));
+        let called = call();
+        calls.update(|(begun, returned)| (begun, returned + 1));
+        called
+    }
+
+    pub(super) fn give_back(
+        &self,
+        target: Target<'_>,
+        taken: Taken,
+        end: End,
+        acquisition: Option<&Acquisition<'_>>,
+    ) {
+        let ObjectPlan { kind, place, options } = target.plan;
+        acquisition.into_iter().for_each(|acquisition| monitor::left(acquisition.number));
+        kernel::note(|| format!("gives {place} back ({end:?})"));
+        let limit = self.client.session_timeout() / 3 * kind.members();
+        let was_lost = acquisition.is_some_and(Acquisition::is_lost);
+        let members = match kind {
+            Kind::Several => target.object.holds(&taken),
+            _ => Vec::new(),
+        };
+        if let Some(acquisition) = acquisition.filter(|_| !members.is_empty()) {
+            self.check_members(acquisition.who, target, &members);
+        }
+        if !members.is_empty() && monitor(|monitor| monitor.robberies > 0) {
+            monitor(|monitor| monitor.robberies -= 1);
+            for own in &members {
+                let (path, _) = monitor::id_of(*kind, own);
+                let _ = network::serve(|servers, now| servers.delete(&path, now));
+            }
+        }
+        let was_there =
+            acquisition.is_none_or(|acquisition| monitor::is_there(&acquisition.node()));
+        let connections = self.client.stats().connections;
+        // Several locks have members at places of their own, which others lock from any place.
+        let calls = || match kind {
+            Kind::Several => {
+                let all = self.calls.iter().map(Cell::get);
+                all.fold((0, 0), |sum, calls| (sum.0 + calls.0, sum.1 + calls.1))
+            }
+            _ => self.calls[place.0].get(),
+        };
+        let others = calls();
+        let acquisitions = acquisition.map_or(0, Acquisition::count);
+        let begun = kernel::elapsed();
+        let was_connected = self.client.state() == ClientState::Connected;
+        let _ = self.reports();
+        let released = self.timed("unlock", Some(limit), || release(target.object, taken, end));
+        let is_silent = matches!(end, End::Drop | End::Panic);
+        if acquisition.is_some() && !is_silent && *kind != Kind::Several {
+            self.check_end(&released);
+        }
+        // Without numbers to order by, the read shares the node of the write that it continues.
+        let is_shared =
+            |acquisition: &Acquisition<'_>| acquisition.node().0.ends_with(&i32::MAX.to_string());
+        let goes_on = matches!(end, End::Downgrade) && acquisition.is_some_and(is_shared);
+        // With other options the node may go in the background, and a refusal is reported to nobody.
+        let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
+        // An answer has come, so the client knows what happened to the node.
+        let is_connected = self.client.state() == ClientState::Connected;
+        let is_same = || self.client.stats().connections == connections;
+        let is_answered = was_connected
+            && is_connected
+            // Counted later: the client may connect again in between.
+            && is_same()
+            // Several locks are released one after another.
+            && kernel::elapsed() - begun < self.client.session_timeout() / 6
+            // The request of a thread that gives up may include the deletion.
+            && others.0 == others.1
+            && calls() == others
+            // The calls of leaders are not counted.
+            && !self.leads_at(*place);
+        let may_go = is_same()
+            && options.hold_at_least.is_none()
+            && options.hold_at_most.is_none()
+            // A multi-lock may take one member over locally while it waits for the next.
+            && *kind != Kind::Several;
+        if let Some(acquisition) = acquisition {
+            let node = acquisition.node();
+            if is_released && is_answered && *kind != Kind::Single {
+                self.check_release(acquisition, was_there, is_silent);
+            }
+            // The next acquisition may have the node already.
+            if may_go && acquisition.count() == acquisitions {
+                let left = Left { process: kernel::own_process(), since: kernel::elapsed() };
+                monitor(|monitor| monitor.left.insert(node, left));
+            }
+        }
+        self.check_unlock(was_lost && !is_silent, &released);
+        let said = said(released.ok().filter(|()| !is_silent));
+        acquisition.into_iter().for_each(|acquisition| monitor::ended(acquisition.number, said));
+    }
+
+    /// Checks a node whose owner knows that it has released it.
+    fn check_release(&self, acquisition: &Acquisition<'_>, was_there: bool, is_silent: bool) {
+        let node = acquisition.node();
+        if !was_there && !is_silent {
+            self.fail(format!("{} was deleted, and the unlock says Ok", node.0));
+        }
+        // A silent release does not report a refused deletion.
+        let may_stay = is_silent && monitor(|monitor| monitor.has_hidden);
+        // It may have lasted for too long by then, and its node goes in the background.
+        let is_lost = monitor::is_lost(acquisition.number);
+        if monitor::is_there(&node) && !may_stay && !is_lost {
+            self.fail(format!("{} is there behind the unlock", node.0));
+        }
+    }
+}

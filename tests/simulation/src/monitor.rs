@@ -1,0 +1,302 @@
+//! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
+
+mod acquisitions;
+mod calls;
+mod holds;
+pub(crate) mod lists;
+pub(crate) mod mutexes;
+pub(crate) mod outages;
+mod tree;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use acquisitions::identity;
+pub(crate) use acquisitions::{
+    Left, NodeId, acquisition, acquisitions, id_of, is_there, number_of_a_write, received_request,
+    says, unchecked_acquisition, wrote,
+};
+pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
+pub(crate) use holds::{
+    Held, ended, former, granted, has_here, holds_here, is_first, is_lost, is_sure, lasts, left,
+    listened, may_be_lost, may_hold_here,
+};
+use kernel::Process;
+pub(crate) use tree::{parent, stood};
+use zookeeper_testing::ensemble::Committed;
+
+use crate::client::board;
+use crate::plan::{Kind, Place};
+
+/// Node for guarded writes.
+pub const DATA: &str = "/data";
+/// Second member of every multi-lock.
+pub const SECOND: &str = "/several";
+/// Path that every multi-lock reads.
+pub const READ: &str = "/several-read";
+/// Node that is named like a part of a semaphore but is not one.
+pub(crate) const FOLDER: &str = "/folder";
+/// Start of paths that are longer than those of most locks.
+pub(crate) const LONG: &str = "/x";
+/// In a healthy run, a waiter gets a free lock within this time, or within that of this many frames if it is longer.
+const SOON: Duration = Duration::from_millis(500);
+const FRAMES: u32 = 10;
+/// Time that a thread of a busy machine needs to enter a queue.
+const LATE: Duration = Duration::from_millis(50);
+/// Number of session timeouts after which a client has looked at nodes whose events it missed.
+const UNTOLD: u32 = 5;
+
+/// Start of the identities of lock objects. Those of threads start otherwise.
+const NAMED: &str = "object ";
+
+/// A session and a thread.
+type Maker = (i64, String);
+
+#[derive(Debug, Clone)]
+struct Node {
+    owner: i64,
+    czxid: i64,
+    made: Duration,
+    /// The node's first data.
+    said: String,
+    /// The session that created it, or 0.
+    by: i64,
+    is_written: bool,
+    /// Number of contenders that were ahead of it then.
+    ahead: usize,
+}
+
+impl Node {
+    /// Returns the session and the thread that created the node. The data of a single node starts with an id.
+    fn maker(&self) -> Maker {
+        let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
+        (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
+    }
+}
+
+/// The queue of a lock: its place, and a number for each kind of queue there.
+pub(crate) type QueueId = (Place, usize);
+
+/// What is known of a queue's exclusive holds.
+#[derive(Default)]
+struct Queue {
+    newest: usize,
+    /// Version of the data of guarded writes after the last one by a holder.
+    written: i32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    /// Somebody other than its client deleted it or ended its session.
+    by_somebody: bool,
+    /// Others were ahead of it then, so it cannot have been granted.
+    was_behind: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Monitor {
+    held: BTreeMap<usize, Held>,
+    /// Processes that have begun to close their clients.
+    pub(crate) closing: BTreeSet<Process>,
+    nodes: BTreeMap<String, Node>,
+    gone: BTreeMap<String, Gone>,
+    /// Nodes that could not be read for a while.
+    pub(crate) hidden: BTreeSet<String>,
+    /// Those of them that were deleted since: servers notified no client.
+    untold: BTreeSet<String>,
+    /// Last transaction in each directory that created a node or deleted one that is not a contender.
+    last_change: BTreeMap<String, i64>,
+    /// Nodes that an operator is about to delete.
+    pub(crate) broken: BTreeSet<String>,
+    /// Locks and nodes of holds that have ended. Reads and writes are left out because they may share a node.
+    former: Vec<(String, NodeId)>,
+    /// When each place was last given back, or has got more permits.
+    pub(crate) ended_at: BTreeMap<Place, Duration>,
+    /// When each process last gave a lost hold of this kind back.
+    lost_at: BTreeMap<holds::Level, Duration>,
+    pub(crate) expired: BTreeSet<i64>,
+    /// Sessions of dead processes that a reaper ends, and not before this time, unless somebody else ends them.
+    pub(crate) reaped: BTreeMap<i64, Duration>,
+    queues: BTreeMap<QueueId, Queue>,
+    /// Queues of all exclusive holds.
+    exclusive: BTreeMap<usize, QueueId>,
+    /// Nodes that somebody has asked for, and those whose holders know of it.
+    pub(crate) asked: BTreeSet<NodeId>,
+    /// When the servers have first carried out a request for a node.
+    requested: BTreeMap<NodeId, Duration>,
+    received_requests: BTreeSet<NodeId>,
+    /// Number of guarded writes.
+    writes: usize,
+    /// The data of those that were carried out, and of those that were reported not to be.
+    written: BTreeSet<String>,
+    not_written: BTreeSet<String>,
+    /// Nodes with a guarded write that got no answer.
+    unanswered: BTreeSet<NodeId>,
+    /// Number of acquisitions with each node, by its queue and token, and how many acquisitions the last owner allows.
+    acquisitions: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
+    /// Nodes that a thread has released or handed over, and that no other thread has taken since.
+    pub left: BTreeMap<NodeId, Left>,
+    /// When the owner of each node's last acquisition began to give it back.
+    pub(crate) given: BTreeMap<NodeId, Duration>,
+    /// Nodes that have to stay until this time.
+    reserved: BTreeMap<String, Duration>,
+    pub is_gentle: bool,
+    /// No client is ever cut off.
+    pub is_steady: bool,
+    pub is_undisturbed: bool,
+    /// Longest delay of a frame.
+    pub slowest: Duration,
+    /// How old answers may be.
+    pub lag: Duration,
+    /// Limit on the unanswered creates of one client.
+    pub most_creates: usize,
+    /// How many times an operator will delete the nodes of several locks.
+    pub robberies: usize,
+    /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
+    robbed: BTreeSet<(i64, String)>,
+    sessions: BTreeMap<i64, Process>,
+    /// When each process has got its last session or connection, and the session.
+    connected: BTreeMap<Process, (Duration, i64)>,
+    /// Sessions that have ended.
+    pub(crate) closed: BTreeSet<i64>,
+    waiting: BTreeMap<usize, calls::Waiting>,
+    /// No fault delays anybody.
+    pub is_well: bool,
+    version: i32,
+    /// Strangers create contenders with any number.
+    pub has_strangers: bool,
+    /// Nodes that strangers take away when they like.
+    pub planted: BTreeSet<String>,
+    pub has_hidden: bool,
+    pub healed_at: Option<Duration>,
+    pub timeout: Duration,
+    /// When the last node of each maker below each directory was created and deleted.
+    left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
+    were: BTreeSet<NodeId>,
+    outages: outages::Outages,
+    /// No answer takes so long that a call or a lease ends before.
+    pub is_quick: bool,
+}
+
+thread_local! {
+    static MONITOR: RefCell<Monitor> = RefCell::new(Monitor::default());
+    static VIOLATIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn monitor<T>(act: impl FnOnce(&mut Monitor) -> T) -> T {
+    MONITOR.with_borrow_mut(act)
+}
+
+pub(crate) fn reset() {
+    monitor(|monitor| *monitor = Monitor::default());
+    VIOLATIONS.take();
+}
+
+/// Returns the violations of the run.
+pub(crate) fn finish() -> Vec<String> {
+    // The holds are leaked because the world of their clients has ended.
+    std::mem::forget(MONITOR.take().held);
+    VIOLATIONS.take()
+}
+
+/// Records a violation. It may be called while the monitor looks.
+pub(crate) fn violation(text: String) {
+    kernel::note(|| format!("VIOLATION: {text}"));
+    VIOLATIONS.with_borrow_mut(|all| all.push(text));
+}
+
+pub(crate) fn has_violations() -> bool {
+    VIOLATIONS.with_borrow(|all| !all.is_empty())
+}
+
+/// Reports what is wrong, if anything is.
+fn check(check: impl FnOnce(&mut Monitor) -> Option<String>) {
+    monitor(check).into_iter().for_each(violation);
+}
+
+/// Returns the queue of a lock. Locks of one queue exclude each other.
+pub(crate) fn queue(kind: Kind, place: Place) -> QueueId {
+    match kind {
+        Kind::Single => (place, 1),
+        Kind::Semaphore => (place, 2),
+        _ => (place, 0),
+    }
+}
+
+/// Returns the version of the data of guarded writes, and the version after the last write by holders of this lock.
+pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
+    monitor(|monitor| {
+        let left = monitor.queues.get(&queue(kind, place)).map_or(0, |queue| queue.written);
+        (monitor.version, left)
+    })
+}
+
+/// Returns the session of the node at a path, or 0 for a node without one.
+pub(crate) fn owner(path: &str) -> Option<i64> {
+    monitor(|monitor| monitor.nodes.get(path).map(|node| node.owner))
+}
+
+pub(crate) fn node_of(process: Process) -> Option<String> {
+    monitor(|monitor| {
+        let is_its =
+            |node: &Node| node.owner != 0 && monitor.sessions.get(&node.owner) == Some(&process);
+        let mut nodes = monitor.nodes.iter();
+        nodes.find(|(_, node)| is_its(node)).map(|(path, _)| path.clone())
+    })
+}
+
+/// Returns the number of permits of the semaphore at a place.
+pub fn limit(place: Place) -> u32 {
+    place.0 as u32 % 3 + 1
+}
+
+/// Records that an operator is about to end this session. Its client takes a while to get another one.
+pub(crate) fn expires(session: i64) {
+    kernel::note(|| format!("== somebody ends session {session:#x}"));
+    monitor(|monitor| {
+        monitor.is_well = false;
+        monitor.expired.insert(session);
+    });
+}
+
+pub(crate) fn has_session(process: Process, session: i64) {
+    monitor(|monitor| {
+        monitor.sessions.insert(session, process);
+        monitor.connected.insert(process, (kernel::elapsed(), session));
+    });
+}
+
+pub(crate) fn asks_for_nodes(process: Process, count: usize) {
+    let most = monitor(|monitor| monitor.most_creates);
+    let is_raw = || board(|board| !board.sessions.contains_key(&process));
+    if count > most && !is_raw() {
+        violation(format!("client {} sends {count} creates without an answer", process.0));
+    }
+}
+
+/// Checks that a client that gets no answers has lost its session after this time.
+pub(crate) fn is_deaf(process: Process, time: Duration) {
+    let session = monitor(|monitor| monitor.connected.get(&process).map(|(_, session)| *session));
+    kernel::after(time, move || {
+        check(|monitor| {
+            let is_its = |session: &i64| *session != 0 && !monitor.closed.contains(session);
+            let session = session.filter(is_its).filter(|_| monitor.healed_at.is_none())?;
+            let who = process.0;
+            Some(format!("session {session:#x} lives, and client {who} receives nothing"))
+        });
+    });
+}
+
+pub(crate) fn committed(one: &Committed) {
+    monitor(|monitor| {
+        monitor.committed(one);
+        monitor.closed.extend(one.is_close.then_some(one.session));
+        let until = monitor.reaped.get(&one.session).filter(|_| one.is_close);
+        if until.is_some_and(|until| kernel::elapsed() < *until)
+            && !monitor.expired.contains(&one.session)
+        {
+            violation(format!("session {:#x} has ended within its margin", one.session));
+        }
+    });
+}

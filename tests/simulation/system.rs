@@ -1,0 +1,6 @@
+//! Build script of a crate that is compiled with the simulation's implementation of `sys`.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../system.rs");
+    println!("cargo::rustc-cfg=zoolock_simulation");
+}

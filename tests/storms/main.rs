@@ -1,4 +1,0 @@
-//! Many clients at once, and long runs.
-
-mod holding;
-mod leftovers;
