@@ -83,7 +83,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
     // The other error is that of a member which is busy.
     let locked = both.try_acquire_for(PATIENCE)??;
     let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
-        let not_held = || zoolock::Error::NotHeld { path: lock.path().to_owned() };
+        let not_held = || zoolock::Error::not_held(lock.path());
         let token = lock.hold().ok_or_else(not_held)?.fencing_token();
         bank.claim(account, token)?;
         Ok(token)

@@ -271,7 +271,7 @@ impl Got<'_> {
             Got::One(lock) => lock.holds(),
             Got::Permit(permits) => permits.holds(),
         };
-        holds.pop().ok_or_else(|| Error::NotHeld { path: path.to_owned() })
+        holds.pop().ok_or_else(|| Error::not_held(path))
     }
 
     fn release(self) -> zoolock::Result<()> {

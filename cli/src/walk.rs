@@ -106,7 +106,7 @@ fn lock_at(client: &Client, path: &str, below: &mut Vec<String>) -> Result<Vec<C
 /// Returns whether an `EphemeralLock` created the node. Other programs create ephemeral nodes for
 /// other purposes. The data of such a lock are a uuid, a space, and the identity.
 fn is_single(client: &Client, path: &str) -> Result<bool> {
-    let (data, _) = client.read(path)?.unwrap_or_default();
+    let data = client.read(path)?.map(|(data, _)| data).unwrap_or_default();
     let is_id = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',
         36 => *byte == b' ',

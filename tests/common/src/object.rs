@@ -198,7 +198,7 @@ impl Lock for OnePermit {
         let permits = self.permits.lock().unwrap().take();
         match permits {
             Some(permits) => permits.release(),
-            None => Err(Error::NotHeld { path: self.path().to_owned() }),
+            None => Err(Error::not_held(self.path())),
         }
     }
 

@@ -51,8 +51,8 @@ impl Scripted {
             Busy => Ok(false),
             Panic => panic!("told to panic when asked to {verb} {name}"),
             Explode => panic_any(Bomb),
-            Fail if verb == "unlock" => Err(Error::NotHeld { path }),
-            Fail => Err(Error::Disconnected { path }),
+            Fail if verb == "unlock" => Err(Error::not_held(path)),
+            Fail => Err(Error::disconnected(path)),
         }
     }
 }

@@ -126,7 +126,9 @@ impl Shared {
 
     /// Checks the locks at the top of the tree, which come in order.
     fn paths_below(&self) {
-        let Some(paths) = self.checked("paths_below", || self.client.paths_below("/")) else { return };
+        let Some(paths) = self.checked("paths_below", || self.client.paths_below("/")) else {
+            return;
+        };
         if !paths.is_sorted() {
             self.fail(format!("found {paths:?} in this order"));
         }
