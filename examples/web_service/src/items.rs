@@ -41,7 +41,7 @@ impl Items {
         let options = LockOptions::new().name("items").background_release(true);
         let lock = DistributedLock::with_options(&self.client, format!("{LOCKS}/{name}"), options);
         let wait = Wait::within(self.longest_wait).for_connection(LONGEST_OUTAGE);
-        let guard = lock.map_err(failed)?.acquire_within(wait).map_err(failed)?;
+        let guard = lock.map_err(refused)?.acquire_within(wait).map_err(failed)?;
         let guard = guard.ok_or_else(|| Answer::unavailable("the item is busy\n"))?;
         let old = self.client.read(&path).map_err(failed)?;
         let count = parse(old.as_ref())? + 1;
@@ -98,11 +98,17 @@ fn parse(data: Option<&(Vec<u8>, Version)>) -> Result<u64, Answer> {
     count.ok_or_else(|| Answer::new("500 Internal Server Error", "the count is damaged\n"))
 }
 
+/// The answer if no lock can be at a path. Calls that lock return the same error if an operator's
+/// node is in the way, which is not the user's fault.
+fn refused(error: Error) -> Answer {
+    match error {
+        Error::InvalidPath { reason, .. } => bad_name(&reason),
+        error => failed(error),
+    }
+}
+
 /// The answer for an error after which nothing was written.
 fn failed(error: Error) -> Answer {
-    if let Error::InvalidPath { reason, .. } = &error {
-        return bad_name(reason);
-    }
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Lost | ErrorKind::Cancelled => {
             Answer::unavailable(format!("{error}\n"))
