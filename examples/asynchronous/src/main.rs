@@ -18,38 +18,32 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
-use zoolock::Client;
+use zoolock::{Client, Wait};
 
 use task_lock::{TaskGuard, TaskLocks};
 
 const PATH: &str = "/zoolock-examples/asynchronous";
 
-/// Works until the lock is lost. Returns whether the work was finished.
+/// Works until the lock is lost. Returns whether the work was finished. Dropping the future ends
+/// the work, then releases the lock.
 async fn work(guard: TaskGuard, finished: oneshot::Receiver<()>) -> bool {
-    let token = guard.hold().fencing_token();
-    println!("works with token {token}");
-    let is_finished = tokio::spawn(async move { finished.await.is_ok() });
-    let stop = is_finished.abort_handle();
-    let watching = tokio::spawn(async move {
-        guard.ended().await;
-        stop.abort();
-    });
-    let is_finished = is_finished.await.unwrap_or(false);
-    watching.abort();
-    is_finished
+    println!("works with token {}", guard.hold().fencing_token());
+    tokio::select! {
+        finished = finished => finished.is_ok(),
+        () = guard.ended() => false,
+    }
 }
 
 async fn run(client: Client) -> Result<(), Box<dyn Error>> {
     let lock = TaskLocks::new(&client).at(PATH)?;
-    let guard = lock.acquire().await?;
-    let impatient = timeout(Duration::from_millis(100), lock.acquire()).await;
-    println!("the second task {}", if impatient.is_ok() { "works as well" } else { "gave up" });
+    let guard = lock.acquire(Wait::FOREVER).await?.ok_or("never busy")?;
+    let impatient = lock.acquire(Wait::within(Duration::from_millis(100))).await?;
+    println!("the second task {}", if impatient.is_some() { "works as well" } else { "gave up" });
     let (finish, finished) = oneshot::channel();
     let working = tokio::spawn(work(guard, finished));
     let _ = finish.send(());
     println!("the first task has finished: {}", working.await?);
-    drop(lock.acquire().await?);
+    drop(lock.acquire(Wait::FOREVER).await?);
     // Closing the client waits for the servers.
     Ok(tokio::task::spawn_blocking(move || client.close()).await??)
 }

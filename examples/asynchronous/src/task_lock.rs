@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 use zoolock::{CancelToken, Client, DistributedLock, Error, Guard, Hold, LockOptions, Wait};
 
 /// The locks of a process for its tasks. Clones share the queues of tasks.
@@ -59,16 +60,22 @@ impl TaskLocks {
 }
 
 impl TaskLock {
-    /// Acquires the lock. Dropping the future leaves neither a node nor a waiting thread behind.
-    pub(crate) async fn acquire(&self) -> zoolock::Result<TaskGuard> {
-        let turn = Arc::clone(&self.queue).lock_owned().await;
+    /// Acquires the lock. Returns `None` if it is busy until the end of `wait`, which is never the
+    /// case for [`Wait::FOREVER`]. Dropping the future leaves neither a node nor a waiting thread
+    /// behind. A token of `wait` has no effect.
+    pub(crate) async fn acquire(&self, wait: Wait) -> zoolock::Result<Option<TaskGuard>> {
+        let queue = Arc::clone(&self.queue);
+        let turn = match wait.deadline() {
+            _ if wait.is_try() => queue.try_lock_owned().ok(),
+            Some(deadline) => timeout_at(deadline.into(), queue.lock_owned()).await.ok(),
+            None => Some(queue.lock_owned().await),
+        };
+        let Some(turn) = turn else { return Ok(None) };
         let (lock, cancel) = (self.lock.clone(), CancelOnDrop(CancelToken::new()));
-        let wait = Wait::FOREVER.cancelled_by(&cancel.0);
-        let acquire = move || loop {
-            // Without a limit, the lock is never busy.
-            if let Some(guard) = lock.acquire_within(wait.clone())? {
-                return Ok(TaskGuard { guard, _turn: turn });
-            }
+        let wait = wait.cancelled_by(&cancel.0);
+        let acquire = move || {
+            let guard = lock.acquire_within(wait)?;
+            Ok(guard.map(|guard| TaskGuard { guard, _turn: turn }))
         };
         match spawn_blocking(acquire).await.map_err(|error| error.try_into_panic()) {
             Ok(acquired) => acquired,

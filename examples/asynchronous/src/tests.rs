@@ -22,9 +22,14 @@ fn runtime() -> Runtime {
 fn holding(runtime: &Runtime, lock: &TaskLock) -> JoinHandle<()> {
     let lock = lock.clone();
     runtime.spawn(async move {
-        let _guard = lock.acquire().await.expect("the lock");
+        let _guard = lock.acquire(Wait::FOREVER).await.expect("the lock").expect("never busy");
         std::future::pending().await
     })
+}
+
+fn acquired(runtime: &Runtime, lock: &TaskLock) -> TaskGuard {
+    let guard = runtime.block_on(lock.acquire(Wait::FOREVER)).expect("the lock");
+    guard.expect("never busy")
 }
 
 fn contenders(client: &Client, path: &str) -> usize {
@@ -86,7 +91,7 @@ fn thousand_waits_cancelled_at_random_leave_no_node() {
             (stats.waiting, stats.held, stats.deleting) == (0, 0, 0)
         });
     }
-    runtime.block_on(async { drop(locks[0].acquire().await.expect("the lock")) });
+    runtime.block_on(async { drop(locks[0].acquire(Wait::FOREVER).await.expect("the lock")) });
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn task_behind_a_cancelled_one_gets_the_lock() {
     wait_until("the first task waits", SOON, || contenders(&other, PATH) == 2);
     let waiter = || other.contenders(PATH).expect("a list").pop().expect("the holder").node;
     let cancelled = waiter();
-    let second = runtime.spawn(async move { lock.acquire().await.map(drop) });
+    let second = runtime.spawn(async move { lock.acquire(Wait::FOREVER).await.map(drop) });
     first.abort();
     wait_until("the second task waits instead", SOON, || {
         contenders(&other, PATH) == 2 && waiter() != cancelled
@@ -120,8 +125,10 @@ fn waits_at_one_path_take_one_thread() {
         holding(&runtime, &locks.at(PATH).expect("a path"));
     }
     wait_until("a task waits", SOON, || contenders(&other, PATH) == 2);
+    let behind = locks.at(PATH).expect("a path");
+    assert!(runtime.block_on(behind.acquire(Wait::TRY)).expect("an answer").is_none());
     let free = locks.at("/locks/free").expect("a path");
-    runtime.block_on(free.acquire()).expect("the lock");
+    runtime.block_on(free.acquire(Wait::FOREVER)).expect("the lock");
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn drop_of_a_guard_does_not_wait_for_the_servers() {
     assert_eq!(client.session_timeout(), session);
     let lock = TaskLocks::new(&client).at(PATH).expect("a path");
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    let guard = runtime.block_on(lock.acquire()).expect("the lock");
+    let guard = acquired(&runtime, &lock);
     proxy.black_hole(Direction::Both);
     let begun = Instant::now();
     runtime.block_on(async { drop(guard) });
@@ -166,7 +173,7 @@ fn each_loss_is_told_to_its_task() {
     let holds: Vec<_> = (0..20)
         .map(|index| {
             let lock = TaskLocks::new(&client).at(&format!("/locks/{index}")).expect("a path");
-            let guard = runtime.block_on(lock.acquire()).expect("the lock");
+            let guard = acquired(&runtime, &lock);
             let (hold, tell) = (guard.hold().clone(), tell.clone());
             runtime.spawn(async move {
                 guard.ended().await;
@@ -190,7 +197,7 @@ fn work_ends_with_the_loss_of_its_lock() {
     let (server, runtime) = (Server::start().expect("a server"), runtime());
     let client = server.client().expect("a client");
     let lock = TaskLocks::new(&client).at(PATH).expect("a path");
-    let guard = runtime.block_on(lock.acquire()).expect("the lock");
+    let guard = acquired(&runtime, &lock);
     let (_never, finished) = oneshot::channel();
     let working = runtime.spawn(work(guard, finished));
     server.expire(&client);
