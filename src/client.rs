@@ -27,8 +27,8 @@ pub use builder::ClientBuilder;
 ///
 /// # When it ends
 /// [`close`](Client::close) ends the session, and with it every hold. Dropping the last clone, lock
-/// and guard does the same. If a process exits without doing either, the servers end the session
-/// one session timeout later.
+/// and guard does the same, but does not wait for the servers' answer. If a process exits without
+/// doing either, the servers end the session one session timeout later.
 ///
 /// # Example
 /// ```no_run

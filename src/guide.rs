@@ -7,7 +7,7 @@
 //! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its
 //!   lock.
 //! - [Services](services): a lock for each request: readiness, outages, errors, callers that
-//!   disconnect, several items, names, shutdown.
+//!   disconnect, several items, names, shutdown. Jobs from cron.
 //! - [Asynchronous programs](asynchronous): the blocking locks in tasks: guards, cancelled waits,
 //!   threads, losses, leadership.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.

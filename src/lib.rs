@@ -207,7 +207,8 @@
 //!   milliseconds. The nodes belong to the session, which is why the hold is then *Held* again.
 //! - A hold is also *Lost* when an operator deletes its node, or when its client is closed. A lost
 //!   hold stays lost. [`Hold::is_held`] returns false from the exact end of the lease on.
-//!   [`Hold::ended`] wakes its receivers within 100 ms.
+//!   [`Hold::ended`] wakes its receivers within 100 ms, which may be just after the next holder
+//!   begins.
 //! - Unlocking a lost hold returns [`Error::Lost`], does not touch the next holder's node, and
 //!   makes the object usable again. Until then the object counts as in use, because the code that
 //!   lost the lock may still be running. A reentrant lock also refuses re-entry with

@@ -204,8 +204,8 @@ pub enum ErrorKind {
     /// A limit of this library was reached, or a server throttles its clients. Answer 503 or 429,
     /// and try again later.
     Busy,
-    /// The lock was lost. Answer 503. The servers did not carry out the writes of a
-    /// [`Transaction`](crate::Transaction).
+    /// The lock was lost. Answer 503. If [`commit`](crate::Transaction::commit) returned the error,
+    /// the servers did not carry out its writes.
     Lost,
     /// The program itself cancelled the call, or closed the client. Answer 503.
     Cancelled,
@@ -213,7 +213,8 @@ pub enum ErrorKind {
     Conflict,
     /// The servers refused the credentials, or an ACL does not allow the call. Answer 500.
     Denied,
-    /// The program or a setting is wrong. Answer 500, or 400 if a user chose the invalid path.
+    /// The program or a setting is wrong. Answer 500, or 400 if the constructor of a lock refused a
+    /// path that a user chose.
     Misuse,
     /// Any other failure. Answer 500.
     Other,
@@ -321,9 +322,9 @@ impl Error {
     }
 
     /// Returns whether the outcome is unknown: the servers may have carried out the call, or may
-    /// still do so. True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. If this is false, it
-    /// is certain that no write of a [`Transaction`](crate::Transaction) was or will be carried
-    /// out.
+    /// still do so. True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. If this is false for
+    /// an error of [`commit`](crate::Transaction::commit), it is certain that none of its writes
+    /// was or will be carried out. An error of a release does not undo a commit that returned `Ok`.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
         self.any(|error| matches!(error, Error::MaybeDone { .. } | Error::CloseTimeout { .. }))

@@ -24,9 +24,10 @@ const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, Lo
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find the lock busy for one more round trip |
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock busy for longer than the work
-/// takes, for jobs that are due on many machines. [`hold_at_most(time)`](LockOptions::hold_at_most)
-/// ends the hold of a thread that hangs. [`margin(time)`](LockOptions::margin) separates the loss
-/// of a hold from the next holder by a minimum time.
+/// takes, for jobs that are due on many machines, as long as the program runs.
+/// [`hold_at_most(time)`](LockOptions::hold_at_most) ends the hold of a thread that hangs.
+/// [`margin(time)`](LockOptions::margin) separates the loss of a hold from the next holder by a
+/// minimum time.
 ///
 /// The other options are for operators and cost nothing: [`identity`](LockOptions::identity) names
 /// the contender, and [`name`](LockOptions::name) groups locks for an observer.
@@ -121,11 +122,13 @@ impl LockOptions {
     ///
     /// `unlock` returns without waiting for `time`, and ends the hold. The node stays: it keeps the
     /// lock busy for all contenders, including this process, and is included in lists of
-    /// contenders. The client deletes it in the background when the time is over. The node ends
-    /// sooner if its session ends: when the process ends, when the [client](crate::Client) is
-    /// closed or dropped, or when there is no connection until the lease runs out. Therefore, keep
-    /// the client for that long. The lock is handed over to other threads of this process only
-    /// after the time is over.
+    /// contenders. The client deletes it in the background when the time is over. The lock is
+    /// handed over to other threads of this process only after that.
+    ///
+    /// **A program that ends frees the lock at once.** The node ends with its session: when the
+    /// process ends, when the [client](crate::Client) is closed or dropped, or when there is no
+    /// connection until the lease runs out. Therefore, keep the client for that long. A program
+    /// that cron starts [records its runs](crate::guide::services#a-job-from-cron) instead.
     ///
     /// If the job fails, the time is not shortened, and a revocation request has no effect. To free
     /// the lock sooner, close the client or delete the node. If the time is too large for the

@@ -60,7 +60,7 @@ impl Wait {
     /// wait for a connection.
     pub const TRY: Wait = Wait { turn: ForTurn::Try, connection: None, cancel: None };
 
-    /// Waits without a limit.
+    /// Waits without a limit. The result of such a call is never `Ok(None)` or `Ok(false)`.
     pub const FOREVER: Wait = Wait { turn: ForTurn::Until(None), ..Wait::TRY };
 
     /// Waits for at most `timeout` from now, which includes the wait for a connection. A timeout

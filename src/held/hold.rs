@@ -89,7 +89,9 @@ impl Hold {
 
     /// Calls `call` once when the hold ends, either by release or by loss; at once if it has
     /// already ended. [`state`](Hold::state) then returns which it was. A loss is detected as by
-    /// [`ended`](Hold::ended). Does not block.
+    /// [`ended`](Hold::ended). The next holder may therefore begin a moment before `call`: use
+    /// [`margin`](crate::LockOptions::margin) or a [fencing token](Hold::fencing_token). Does not
+    /// block.
     ///
     /// `call` runs on a thread of the client, never on the thread that calls this method. It may
     /// block, but then functions of other holds, and the client's [observer](crate::observer), wait
@@ -102,14 +104,16 @@ impl Hold {
     ///
     /// ```no_run
     /// # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
-    /// use zoolock::HoldState;
+    /// use zoolock::{HoldState, LossReason};
     ///
     /// let guard = lock.acquire()?;
     /// let hold = guard.hold();
     /// guard.on_end(move || {
-    ///     if let HoldState::Lost(reason) = hold.state() {
-    ///         eprintln!("stopping: {reason}");
-    ///         std::process::exit(1);
+    ///     if let HoldState::Lost(reason) = hold.state()
+    ///         && reason != LossReason::ClientClosed // by the program itself
+    ///     {
+    ///         eprintln!("aborting: {reason}");
+    ///         std::process::abort(); // `exit` could wait for the work
     ///     }
     /// });
     /// # Ok(())
@@ -174,7 +178,7 @@ impl Hold {
     ///
     /// The token is the `czxid` of the hold's node: the id of the transaction that created it. One
     /// transaction may create nodes of several locks. Holds of different locks may therefore have
-    /// equal tokens.
+    /// equal tokens. A token is positive and fits into an `i64`, such as a `BIGINT` of a database.
     ///
     /// The token is available from the grant on, even after the hold is over.
     #[must_use]
@@ -238,7 +242,8 @@ impl Hold {
         commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
     }
 
-    /// Returns the lock's path.
+    /// Returns the lock's path, without the client's chroot. If programs with different chroots
+    /// store fencing tokens in one database, the key of a token needs the chroot as well.
     #[must_use]
     pub fn path(&self) -> &str {
         self.grant.path()

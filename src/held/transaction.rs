@@ -26,7 +26,8 @@ use crate::session::{What, Write};
 ///     }
 ///     None => guard.transaction().create("/orders", "the first\n").commit()?,
 /// }
-/// guard.release()
+/// drop(guard); // an error of release() would not undo the write
+/// # Ok(())
 /// # }
 /// ```
 ///
