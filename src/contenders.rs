@@ -42,7 +42,7 @@ pub(crate) fn remove(
         let read = requests.ask_one(None, until, |batch| batch.get_data(&path, None));
         let (_, stat) = read.map_err(Failure::of_a_read)?;
         if token(name, &stat) != contender.token {
-            sys::reached("a node to be removed is another one by now");
+            sys::reached("another node has replaced a node to be removed");
             return Err(Failure::Refused(ErrorKind::NoNode.into()));
         }
         match requests.ask_one(None, until, |batch| batch.delete(&path, Some(stat.version))) {
@@ -195,7 +195,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         let is_its = turn.map(|turn| names::is_of_turn(&permit.node, &turn.node).ok_or(turn.token));
         match is_its {
             Some(Ok(true)) => wanted.push(permit),
-            // For permits of other libraries, this is an estimate.
+            // For permits of other libraries, this number is an estimate.
             Some(Err(turn)) => permits.push(Contender { holds: permit.token < turn, ..permit }),
             Some(Ok(false)) | None => permits.push(permit),
         }
@@ -204,7 +204,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let own: Vec<_> = wanted.iter().map(|one| &*one.node).collect();
     let all = permits.iter().map(|one| &*one.node).chain(own.iter().copied());
     let limit = wanted.iter().find_map(|permit| permit.limit);
-    // The call may have its permits while its queue node is not yet deleted.
+    // The call may already have its permits although its queue node is not deleted yet.
     if limit.is_some_and(|limit| names::fit(all, &own, limit)) {
         permits.append(&mut wanted);
     }

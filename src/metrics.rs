@@ -9,7 +9,7 @@
 //! | metric | labels | what |
 //! |---|---|---|
 //! | `zoolock_acquisitions_total` | `lock`, `name`, `outcome` | counter: calls that lock, as `acquired`, `busy`, `timed_out`, `cancelled` or `failed` |
-//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long the calls waited that acquired their lock |
+//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: the waiting time of calls that acquired their lock |
 //! | `zoolock_queue_length` | `lock`, `name` | histogram: how many contenders were ahead on the servers when a call queued, whatever its outcome |
 //! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds lasted, including lost holds |
 //! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted`, `client_closed` or `held_too_long` |
@@ -153,8 +153,8 @@ pub fn record_client(client: &Client) {
     let is_registered = usize::from(stats.is_registered);
     let gauges = [
         ("zoolock_held", stats.held, "Holds, and locks that are held for longer by hold_at_least."),
-        ("zoolock_waiting", stats.waiting, "Calls that are at the servers for a lock."),
-        ("zoolock_deleting", stats.deleting, "Nodes that are to be deleted and may be there."),
+        ("zoolock_waiting", stats.waiting, "Calls that wait for a lock on the servers."),
+        ("zoolock_deleting", stats.deleting, "Nodes being deleted or searched for."),
         ("zoolock_registered", is_registered, "Whether a reaper has accepted the session."),
         ("zoolock_connected", usize::from(is_connected), "Whether there is a connection."),
     ];

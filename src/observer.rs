@@ -242,8 +242,8 @@ impl Report {
         Report { observed, begun: sys::now(), waits, queue: Cell::default() }
     }
 
-    /// Records how many contenders were ahead. The first value counts, unless it is zero: with
-    /// nothing ahead the call would have its lock, unless its session ended.
+    /// Records how many contenders were ahead. The first value above zero is kept. With zero, the
+    /// call acquires its lock at once, or has lost its session and queues again.
     pub(crate) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         if self.queue.get().is_none_or(|ahead| ahead == 0) {
             self.queue.set(Some(count()));

@@ -71,9 +71,9 @@
 //!
 //! # Suspended, and lost when the lease ends
 //!
-//! Leases are as long as sessions, which may be as short as the test wants, from 50 ms on. If the
-//! machine is paused for that long, they end, too. Use short sessions only for tests that wait for
-//! the end of a lease.
+//! Leases are as long as sessions, which may be as short as 50 ms. If the machine is paused for
+//! that long, the leases end as well. Use short sessions only for tests that wait for the end of a
+//! lease.
 //!
 //! ```
 //! use std::time::Duration;

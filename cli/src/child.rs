@@ -118,7 +118,8 @@ impl Child {
 
     /// Lets all processes run until the lease ends, whatever happens to zoolock.
     pub(crate) fn allow_the_lease(&mut self, held: &Held) {
-        // Read the clock first: if zoolock is stopped in between, the end is too early, not too late.
+        // Read the clock first: if zoolock is stopped in between, the computed end is too early
+        // rather than too late.
         let now = now();
         // Leave time to kill many generations of processes.
         let end = now + held.hold.valid_for().saturating_sub(held.grace / 4);

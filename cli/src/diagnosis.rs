@@ -92,7 +92,7 @@ pub(crate) fn why(failure: &Failure) -> String {
             );
         }
         Failure::Foreign(begin) => {
-            return format!("it is not a ZooKeeper server, it answers {begin:?}: check the port");
+            return format!("it is not a ZooKeeper server (it answers {begin:?}): check the port");
         }
         Failure::Refused => {
             "it refuses connections: check the port, and whether the server is running"

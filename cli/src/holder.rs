@@ -181,8 +181,8 @@ fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed>
             Err(failed) if failed.code == UNAVAILABLE => failed,
             known => return known,
         };
-        // An attempt with hardly any time left gets no answer, whatever the problem is: report the
-        // cause of the one before.
+        // An attempt with hardly any time left gets no answer in any case, so report the cause of
+        // the attempt before it.
         let why = match before {
             Some(before) if left.is_some_and(|left| left < RETRY) => before,
             _ => failed,

@@ -30,7 +30,7 @@ static MANAGER: OnceLock<Option<Sender<Message>>> = OnceLock::new();
 enum Message {
     Text(String),
     /// Dropped when all messages before it have been sent.
-    End(#[expect(dead_code, reason = "only its drop matters")] Sender<Infallible>),
+    End(#[expect(dead_code, reason = "dropping it is the message")] Sender<Infallible>),
 }
 
 /// Reports that the service has started, with this status.

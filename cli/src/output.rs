@@ -129,7 +129,7 @@ fn stderr() -> &'static Output {
         // A duplicate of the file, because Rust's own `Stderr` has a mutex on which a panic would wait.
         let own = io::stderr().as_fd().try_clone_to_owned();
         let write = |own| move || STDERR.wait().write_to(File::from(own));
-        // Without a thread, the command works, and writes all lines at its end.
+        // Without a thread, the command still works, but writes all lines when it ends.
         let writing = own.and_then(|own| thread::Builder::new().spawn(write(own)));
         Output { is_unattended: writing.is_err(), ..Output::default() }
     })
@@ -215,7 +215,7 @@ mod tests {
         static OUTPUT: OnceLock<Output> = OnceLock::new();
         let output = OUTPUT.get_or_init(Output::default);
         let (reader, mut writer) = io::pipe().expect("a pipe");
-        // Longer than any pipe, so that its write lasts until the reader reads.
+        // Longer than the buffer of any pipe, so that writing it blocks until the reader reads.
         let long = "x".repeat(4 << 20);
         writer.write_all(b"begin\n").expect("written");
         output.push(Said::Line(long.clone()));

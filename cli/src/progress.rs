@@ -107,7 +107,7 @@ impl Position {
         let is_own = |one: &Contender| one.session == session && !one.holds;
         let own = contenders.iter().rposition(is_own)?;
         contenders.truncate(own);
-        // Permits that are held are not in the queue.
+        // Held permits are not part of the queue.
         contenders.retain(|one| one.kind != Kind::Permit || !one.holds);
         Some(Position { ahead: contenders.len(), first: contenders.into_iter().next() })
     }

@@ -41,7 +41,7 @@ pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> 
     for (key, value) in table.get_ref() {
         let (key, place) = (&**key.get_ref(), place(key.span().start));
         if !NAMES.contains(&key) {
-            return Err(format!("there is no setting {key:?}{place}"));
+            return Err(format!("unknown setting {key:?}{place}"));
         }
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),

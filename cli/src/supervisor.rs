@@ -115,7 +115,7 @@ impl Supervisor {
         let program = Pid::from_raw(command.spawn()?.id().cast_signed());
         // Closes the step's socket in this process.
         drop(command);
-        // Only now, because the step inherits the blocked signals.
+        // Signals are unblocked only now, because the step inherits the blocked signals.
         SigSet::all().thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&SigSet::all(), flags)?;
@@ -275,8 +275,8 @@ impl Supervisor {
         // Another process may reuse the number of a program that has ended.
         let is_program = process == self.program && self.ended.is_none();
         match status.stopping_signal() {
-            // While the program runs, only its own stop counts, because the rest of its group stops with
-            // it. Afterwards, a stop by the terminal counts.
+            // While the program runs, only a stop of the program itself counts, because the rest of
+            // its group stops with it. After it has ended, a stop by the terminal counts.
             Some(by) => {
                 let by_terminal = [SIGTSTP, SIGTTIN, SIGTTOU].map(|signal| signal as i32);
                 if is_program || self.ended.is_some() && by_terminal.contains(&by) {

@@ -80,7 +80,7 @@ fn height() -> Option<usize> {
 
 /// Returns the title and the table, in the size of the terminal.
 fn drawn(path: &str, look: &Look, grants: &Grants, recursive: bool) -> String {
-    // The last line is the cursor's.
+    // The last line is left to the cursor.
     let lines = height().map_or(usize::MAX, |height| height.saturating_sub(1));
     let text = block(path, look, grants, recursive, lines);
     let lines: Vec<_> = text.lines().take(lines).collect();

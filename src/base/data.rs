@@ -4,7 +4,8 @@
 
 use uuid::Uuid;
 
-/// The data that request the release of a node from its holder. Curator uses the same data.
+/// The data that a client writes to a node to request that its holder release the lock. Curator
+/// uses the same data.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Precedes the holder's identity in its answer to a request, so that the identity stays readable.
@@ -29,7 +30,7 @@ pub(crate) fn answer(identity: &str) -> Vec<u8> {
 
 /// The meaning of a node's data.
 pub(crate) struct Said {
-    /// A client requested the release from the holder.
+    /// A client has requested that the holder release the lock.
     pub(crate) asked: bool,
     /// The identity, if the data are text. It may be any other text.
     pub(crate) identity: Option<String>,

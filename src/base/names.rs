@@ -143,7 +143,8 @@ pub(crate) fn decide(kind: Kind, children: &[Child<'_>], own: &str) -> Standing 
 }
 
 /// Returns how many contenders are ahead of our node, whatever they request. Only the numbers
-/// count: if two numbers are not normal, neither node is ahead of the other.
+/// are compared. Nodes whose numbers [do not determine an order](is_normal) share the last
+/// position, so none of them is ahead of another.
 pub(crate) fn count_ahead(names: &Names, own: &str) -> usize {
     let place = sequence(own).map(place_of);
     names.iter().filter_map(sequence).filter(|&rival| Some(place_of(rival)) < place).count()
@@ -156,7 +157,8 @@ fn place_of(sequence: i32) -> i32 {
 }
 
 /// Returns whether a new contender of this kind would be granted at once. Any blocking name
-/// prevents that, whatever its sequence, because the server would give the new node a higher one.
+/// prevents that, whatever its sequence, because the server would give the new node a higher
+/// sequence.
 pub(crate) fn vacant(kind: Kind, names: &Names) -> bool {
     !names.iter().any(|name| kind_of(name).is_some_and(|other| kind.waits_for(other)))
 }
@@ -175,9 +177,9 @@ pub(crate) fn new_name_prefix(id: &str, kind: Kind) -> String {
 }
 
 /// Returns an id for permits. Its version is 8, which distinguishes it from other libraries'
-/// permits. It begins with the limit. A call that waits for permits first takes the turn, which is
-/// a lock; the ids of its permits end like the id of the turn's node. The name has to contain both,
-/// because any client may overwrite the data.
+/// permits. It begins with the limit. A call that waits for permits first acquires a lock, the
+/// *turn* of the semaphore. The ids of its permits end in the same group as the id of the turn's
+/// node. The name has to contain both, because any client may overwrite the data.
 pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
     let mut bytes = new_uuid().into_bytes();
     bytes[..4].copy_from_slice(&limit.to_be_bytes());
@@ -200,8 +202,9 @@ pub(crate) fn count_permits(names: &Names) -> usize {
     names.iter().filter(|name| is_permit(name)).count()
 }
 
-/// Returns whether the permits of one call are granted: the permits up to and including the last
-/// one of the call are not more than the limit. `all` includes the call's own permits.
+/// Returns whether the permits of one call are granted: up to and including the last permit of the
+/// call, there are at most as many permits as the limit allows. `all` includes the call's own
+/// permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
     // Nodes whose numbers do not determine an order count as created before.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();

@@ -174,10 +174,10 @@ impl LockOptions {
     /// next holder                                      at this instant, or later
     /// ```
     ///
-    /// The time is kept even though two clocks measure its ends: the servers' clock ends the
-    /// session, and this process's clock ends the lease before that. A process that is paused
-    /// detects the loss later; therefore, check [`Hold::is_held`](crate::Hold::is_held) right
-    /// before each effect.
+    /// The margin is reliable even though two clocks are involved: this process's clock ends the
+    /// lease, and the servers' clock ends the session later. A process that is paused detects the
+    /// loss later; therefore, check [`Hold::is_held`](crate::Hold::is_held) right before each
+    /// effect.
     ///
     /// The margin does not apply after a release, after [`Client::close`](crate::Client::close),
     /// after the end of the process, after [`Client::break_lock`](crate::Client::break_lock), or if

@@ -115,7 +115,7 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
         return Err("`/zookeeper` is reserved for ZooKeeper itself".into());
     }
     if path.len() > MAX_PATH {
-        return Err(format!("it has {} bytes, at most {MAX_PATH} are allowed", path.len()));
+        return Err(format!("it has {} bytes, but at most {MAX_PATH} are allowed", path.len()));
     }
     match below_root.split('/').map(str::len).max() {
         Some(bytes) if bytes > MAX_PART => {
@@ -179,7 +179,7 @@ mod tests {
             ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
             ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
             (&long_part, "a part has 256 bytes, at most 255 are allowed"),
-            (&long_path, "it has 4100 bytes, at most 4096 are allowed"),
+            (&long_path, "it has 4100 bytes, but at most 4096 are allowed"),
         ] {
             assert_eq!(check_path(path), Ok(()), "{path:?}: not a rule of ours");
             assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");

@@ -12,16 +12,16 @@
 //! The assumptions behind this conclusion, and who could break them:
 //! - *A new node does not come before the first node of a list*: numbers rise, and all contenders
 //!   let the server number their nodes. [`Next`] rules out a read under a write. A client can break
-//!   this by creating, by hand, a node with the name of a lower contender. The grant overlooks that
-//!   node; the next list does not. That node does not hold the lock, because it did not get its
-//!   position from a queue.
+//!   this by creating, by hand, a node with the name of a lower contender. A grant without a list
+//!   overlooks that node; the next list contains it. That node does not hold the lock, because it
+//!   did not get its position from a queue.
 //! - *Our node existed when the nearest one ended*: the watch of our node ensures this. A client
 //!   can break this by revoking our READ permission on our node and deleting the node, because
 //!   servers send events of a node only to clients that may read it at that time. Such a hold has
 //!   lost its node like any other hold whose node is deleted, and detects this at its first check.
-//! - *Each change is reported*: events report changes, but the same client could suppress them.
-//!   Therefore, a waiter lists again after some session timeouts, with or without events
-//!   (`Requests::next_look`).
+//! - *Each change is reported*: events report changes, but a client that revokes our READ
+//!   permission can suppress them. Therefore, a waiter lists again after some session timeouts,
+//!   with or without events (`Requests::next_look`).
 //!
 //! ```text
 //!                     stand                   the end of the nearest (`Next::Grant`)
@@ -131,11 +131,11 @@ impl<N, L> Default for Stay<N, L> {
 }
 
 impl<N: Clone + Ord, L> Stay<N, L> {
-    /// Takes a place behind other nodes, which a list contained. With `expects`, the end of a node
-    /// may be the grant. Returns the nodes that are not watched yet: our own, the second ahead, the
-    /// nearest. They have to be watched in this order. The server reports nodes that no longer
-    /// exist at once, in the order of the request. Therefore, the end of our own node is reported
-    /// before the end that would be the grant.
+    /// Records that our nodes wait behind other nodes of a list. With `expects`, the end of a node
+    /// may be the grant. Returns the nodes that are not watched yet, in the order in which they
+    /// have to be watched: our own, the second node ahead, the nearest node ahead. The server
+    /// reports nodes that no longer exist at once, in the order of the request. Therefore, the end
+    /// of our own node is reported before the end that would be the grant.
     ///
     /// An event that arrived after the list is not lost, because its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
@@ -143,7 +143,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
             // They are still watched, but events may now arrive in any order.
             sys::reached_if(
                 !self.watched.is_empty(),
-                "a waiting call keeps its place over a resume",
+                "a waiting call keeps its position when the session is resumed",
             );
             self.watched.clear();
             self.epoch = epoch;
@@ -170,7 +170,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
         sys::reached_if(
             matches!(phase, Phase::Behind { .. }) && epoch != self.epoch,
-            "an expectation is older than a resume",
+            "the session was resumed after a grant was expected",
         );
         match phase {
             // It is unknown what happened before the session was resumed.
@@ -181,20 +181,20 @@ impl<N: Clone + Ord, L> Stay<N, L> {
                         return Reaction::Wake;
                     }
                     Next::Second(second) if second == name => {
-                        sys::reached("the second ahead goes first");
+                        sys::reached("the second node ahead ends before the nearest");
                         let ahead = Ahead { next: Next::List, ..ahead };
                         self.phase = Phase::Behind { own, ahead, expects: true };
                     }
                     _ => {}
                 }
             }
-            Phase::First => sys::reached("an expected event does not come alone"),
+            Phase::First => sys::reached("another event follows the expected one"),
             _ => {}
         }
         match lists {
             false => Reaction::Wake,
             true if mem::replace(&mut self.is_listing, true) => {
-                sys::reached("an event comes while a list is under way");
+                sys::reached("an event arrives while a list is in flight");
                 Reaction::Wait
             }
             true => Reaction::List,
@@ -215,7 +215,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
             (Phase::Behind { own, ahead, expects: true }, Some(list))
                 if is_last(own, &ahead.nearest, &list) =>
             {
-                sys::reached("a list says that the nearest is the last ahead");
+                sys::reached("a list shows that only the nearest node is ahead");
                 ahead.next = Next::Grant;
                 return false;
             }

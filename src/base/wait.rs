@@ -48,10 +48,10 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy)]
 enum ForTurn {
     Try,
-    /// A try if the deadline has already passed at the call.
+    /// The call only tries if the deadline has already passed when it begins.
     Until(Option<Instant>),
-    /// Never a try, even if the thread was delayed and the deadline has passed. A try may wait
-    /// longer for answers.
+    /// Counts as a wait even if the thread was delayed and the deadline has already passed, because
+    /// a call that only tries may wait longer for answers.
     Within(Option<Instant>),
 }
 
@@ -63,8 +63,8 @@ impl Wait {
     /// Waits without a limit. The result of such a call is never `Ok(None)` or `Ok(false)`.
     pub const FOREVER: Wait = Wait { turn: ForTurn::Until(None), ..Wait::TRY };
 
-    /// Waits for at most `timeout` from now, which includes the wait for a connection. A timeout
-    /// that is too large for the clock means without a limit, and zero is the same as
+    /// Waits for at most `timeout` from now, which includes the wait for a connection. If the
+    /// timeout is too large for the clock, there is no limit. Zero is the same as
     /// [`TRY`](Wait::TRY).
     #[must_use]
     pub fn within(timeout: Duration) -> Wait {
@@ -252,7 +252,7 @@ pub(crate) struct Until {
 }
 
 impl Until {
-    /// Creates the limits for `wait`. If that is a try, the call waits for answers for at most
+    /// Creates the limits for `wait`. If the call only tries, it waits for answers for at most
     /// `patience`.
     pub(crate) fn new(wait: &Wait, patience: Duration, outages: Option<&Arc<Outages>>) -> Until {
         let (waits, now) = (!wait.is_try(), sys::now());
@@ -277,7 +277,7 @@ impl Until {
         match self.receive(news, &[never(), never(), never()], closed, self.deadline)? {
             Some(_) => Ok(()),
             None => {
-                sys::reached("a deadline ends a wait");
+                sys::reached("a wait ends at its deadline");
                 Err(Stopped::Deadline)
             }
         }
@@ -297,11 +297,11 @@ impl Until {
             let first = by.into_iter().chain(too_long).min();
             select_biased! {
                 recv(closed) -> _ => {
-                    sys::reached("the close ends a wait");
+                    sys::reached("a wait ends because the client is closed");
                     return Err(Stopped::Closed);
                 }
                 recv(self.cancelled) -> _ => {
-                    sys::reached("a cancel ends a wait");
+                    sys::reached("a wait is cancelled");
                     return Err(Stopped::Cancelled);
                 }
                 recv(news) -> received => return Ok(Some(received)),

@@ -16,9 +16,9 @@ use crate::session::{Grant, HoldState, Holds, Inner, Node, Write, commit};
 /// lease, its end, and its fencing token. Keeping a `Hold` does not keep the lock, and dropping it
 /// does not release the lock.
 ///
-/// A hold is valid while its *certified lease* runs, that is, as long as this client can be certain
-/// that the servers have not expired the session. The [crate documentation](crate#loss) explains
-/// what this means for code that runs while it holds the lock.
+/// A hold is valid while its *certified lease* runs, that is, as long as it is certain that the
+/// servers have not expired the session of this client. The [crate documentation](crate#loss)
+/// explains what this means for code that runs while it holds the lock.
 ///
 /// Methods that return a state, a time or the token read only memory and the clocks. They send no
 /// request and never block.

@@ -15,7 +15,7 @@ use crate::process::Site;
 /// [`MultiLock`](crate::MultiLock). It can be used as a trait object.
 ///
 /// The documentation of each type explains what the methods mean there. `&L`, `Box<L>` and `Arc<L>`
-/// are locks, too. A lock type of your own must implement five methods.
+/// are locks as well. A lock type of your own must implement five methods.
 ///
 /// [`is_held`](Lock::is_held) and [`holds`](Lock::holds) read the clocks. They send no request and
 /// never block.
@@ -151,7 +151,7 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
-    // The order of the fields is the order of the locks.
+    // The derived order compares the fields in this order, which is therefore the order of locks.
     /// In normal form; empty where they are not known.
     servers: String,
     /// The path from the root.

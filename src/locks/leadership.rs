@@ -91,7 +91,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[must_use = "the contest ends with it"]
 pub struct Leadership {
     shared: Arc<Shared>,
-    /// `None` once it has been joined.
+    /// `None` once the thread has been joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -119,8 +119,9 @@ impl Leadership {
     ///
     /// The term ends when `lead` returns, and the next candidate in the queue leads. If there are
     /// no other candidates, `lead` is called again at once. A function with nothing to do should
-    /// therefore [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next
-    /// term of any process begins no sooner than that long after the start of this one.
+    /// therefore [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), at least
+    /// that time passes between the start of this term and the start of the next one, in any
+    /// process.
     ///
     /// # Errors
     /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::SpawnThread`] if the operating
@@ -134,9 +135,10 @@ impl Leadership {
     }
 
     /// Starts a thread like [`start`](Leadership::start), with these options. With
-    /// [`hold_at_least`](LockOptions::hold_at_least), the next term of any process begins no sooner
-    /// than that long after the start of this one. [`local_handoffs`](LockOptions::local_handoffs),
-    /// the option for other threads of the process, has no effect.
+    /// [`hold_at_least`](LockOptions::hold_at_least), at least that time passes between the start
+    /// of this term and the start of the next one, in any process.
+    /// [`local_handoffs`](LockOptions::local_handoffs), the option for other threads of the
+    /// process, has no effect.
     ///
     /// # Errors
     /// Those of [`start`](Leadership::start).
@@ -267,8 +269,8 @@ impl Shared {
         loop {
             let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
-            // The program has to make sure that state which the function shares with others
-            // survives a panic.
+            // The program has to make sure that the state which its function shares with other code
+            // remains valid after a panic.
             let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
                 Some(Ok(())) => {
                     pause = PAUSE;
@@ -283,7 +285,7 @@ impl Shared {
                     "it panicked".to_owned()
                 }
             };
-            sys::reached("a contest pauses behind a failure");
+            sys::reached("a contest pauses after a failure");
             let path = self.lock.path();
             // A logger panics if it prints to a closed stream.
             let _ = caught(|| {
@@ -293,7 +295,7 @@ impl Shared {
             *self.contest.lock() = Contest::Pauses { failing };
             if sys::recv_timeout(self.stopping.cancelled(), pause) != Err(RecvTimeoutError::Timeout)
             {
-                sys::reached("a contest ends in its pause");
+                sys::reached("a contest ends during its pause");
                 return;
             }
             pause = (pause * 2).min(self.inner().requests.patience());
@@ -318,7 +320,7 @@ impl Shared {
         }
         match guard.release() {
             Err(error) if error.is_lost() => {
-                sys::reached("a term ends by a loss");
+                sys::reached("a term ends because its lock was lost");
                 warn!(target: "zoolock", "leadership of {}: {error}", self.lock.path());
                 Ok(())
             }
@@ -344,7 +346,7 @@ fn look_for_others(shared: &Arc<Shared>) {
             let is_other =
                 |name: &&str| names::kind_of(name).is_some_and(|one| kind.is_apart_from(one));
             if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
-                sys::reached("a leader finds contenders that do not see it");
+                sys::reached("a leader finds contenders that ignore it");
                 let (path, name) = (shared.lock.path().to_owned(), name.to_owned());
                 shared.inner().requests.note(Level::Error, move || {
                     error!(target: "zoolock", "leadership of {path}: {name} contends by other rules, so both may lead");
@@ -360,7 +362,8 @@ impl Contest {
         let (limit, long) = (inner.requests.timeout(), inner.requests.patience());
         match self {
             Contest::Contends { since, failing } => {
-                // A call that has lasted this long on one connection has its queue position.
+                // A call that has lasted this long on one connection already has its queue
+                // position.
                 match (sys::now() - *since > long, inner.subscribers.has_lasted(long)) {
                     (true, true) => *failing = None,
                     (true, false) => {
@@ -432,10 +435,10 @@ impl Term {
     fn wait_for(&self, expiry: Receiver<Instant>) {
         if !self.is_over() {
             select! {
-                recv(self.hold.ended()) -> _ => sys::reached("a leader hears that its term is lost"),
-                recv(self.stopping.cancelled()) -> _ => sys::reached("a leader hears that it is to stop"),
+                recv(self.hold.ended()) -> _ => sys::reached("a leader is notified that its term was lost"),
+                recv(self.stopping.cancelled()) -> _ => sys::reached("a leader is notified of the shutdown"),
                 recv(self.asked) -> _ => {
-                    sys::reached("a leader is asked to let go");
+                    sys::reached("another client requests the lock from a leader");
                     // Several threads may be waiting.
                     self.hold.leave_request();
                 }

@@ -184,7 +184,7 @@ impl MultiLock {
                 taken.locks = &self.locks[..=index];
                 continue;
             }
-            sys::reached_if(index > 0, "locks of a group are given back");
+            sys::reached_if(index > 0, "locks of a group are released again");
             return match (got, taken.give_back()) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
                 (Ok(_), failures) if failures.is_empty() => {
@@ -198,7 +198,7 @@ impl MultiLock {
             mem::forget(taken);
             return Ok(Ok(()));
         };
-        sys::reached("a lock of a group is lost while another is waited for");
+        sys::reached("a lock of a group is lost while the call waits for another");
         let mut losses = taken.give_back().into_iter();
         // A lock type of another crate may report that it is not held, and yet unlock without an
         // error.
@@ -237,7 +237,7 @@ fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
     if let Some((_, nested)) = locks.iter().find(|(id, _)| id.is_several()) {
         let path = nested.path();
         return refuse(format!(
-            "a MultiLock (of {path:?}) is among them: give its members instead"
+            "a MultiLock (of {path:?}) is among them: pass its members instead"
         ));
     }
     let mut neighbours = locks.iter().zip(&locks[1..]);

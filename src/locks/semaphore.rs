@@ -57,8 +57,8 @@ use crate::session::{Grant, HoldState, release};
 /// when enough are free. Therefore requests for few permits do not starve a request for many, and
 /// two large requests cannot block each other half-way.
 /// [`try_acquire`](DistributedSemaphore::try_acquire) does not queue: it takes free permits for
-/// which the call at the front is not waiting. Two calls that try for several permits at the same
-/// moment may find too few free, each because of the other.
+/// which the call at the front is not waiting. If two such calls request several permits at the
+/// same moment, both may find too few free, each because of the other.
 ///
 /// # When the session dies
 /// Permits are holds like those of
@@ -289,7 +289,7 @@ impl Semaphore {
             let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => {
-                    sys::reached("a turn is lost while permits are waited for");
+                    sys::reached("a turn is lost while its call waits for permits");
                     until.note_ahead();
                 }
                 taken => return taken,

@@ -6,12 +6,12 @@
 //! | the next thread | requests of both | if |
 //! |---|---|---|
 //! | holds the same nodes | none | the option allows it: other processes wait for one more acquisition |
-//! | replaces the node | one transaction | a thread waits, and no other client does; therefore, this is not unfair to anyone |
+//! | replaces the node | one transaction | a thread waits, but no other client does; therefore, this is fair to other clients |
 //! | queues | two or more | |
 //!
-//! The first way is for programs to which few requests are more important than fairness to other
-//! processes. Therefore, they have to enable it. Without the second way, threads of one process
-//! that share a lock would need two round trips for each acquisition.
+//! The first way is for programs that prefer fewer requests to fairness among processes. Such
+//! programs have to enable it. Without the second way, threads of one process that share a lock
+//! would need two round trips for each acquisition.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl TwoLevel {
             None => {
                 // The thread ahead is waiting for this thread, or is going to wait for it.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
-                    sys::reached("a thread would wait for one that waits for it");
+                    sys::reached("two threads would wait for each other");
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
                 until.note_ahead();
@@ -74,13 +74,13 @@ impl TwoLevel {
         }
     }
 
-    /// Returns that the lock is busy, because another thread of this process is ahead. If that
-    /// thread does not keep this one out and there is no connection, the state of the lock is
-    /// unknown. In that case, returns an error.
+    /// Returns `None`, because another thread of this process is ahead. Without a connection the
+    /// state of the lock is unknown; in that case, returns an error, unless this object has to wait
+    /// whatever that state is.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => {
-                sys::reached("a lock is busy here without a connection");
+                sys::reached("a lock is known to be busy without a connection");
                 Ok(None)
             }
             known => known.map(|()| None),
@@ -99,8 +99,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted the nodes. Only the first time that they are
-                    // handed over costs a read.
+                    // An operator may have deleted the nodes. A read is sent only when they are
+                    // handed over for the first time.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));
@@ -123,7 +123,7 @@ impl TwoLevel {
     fn keep(&self, turn: Turn<'_, Arc<Grant>, Handed>, grant: &Arc<Grant>) {
         turn.keep(Arc::clone(grant));
         if grant.is_over() {
-            sys::reached("a hold is lost before the first level knows it");
+            sys::reached("a hold is lost before the in-process queue has it");
             self.level.lost(grant);
         }
     }

@@ -101,11 +101,11 @@ pub(super) fn run<'a, L>(
             Failure::Stopped(Stopped::Deadline) | Failure::NotSent(Stopped::Deadline)
                 if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
             {
-                sys::reached("a deadline comes with somebody ahead");
+                sys::reached("a deadline passes while another contender is ahead");
                 return Ok(None);
             }
             Failure::Broken | Failure::SessionOver if attempt.until.waits => {
-                sys::reached("a waiting call goes on behind a cut");
+                sys::reached("a waiting call continues after a broken connection");
                 let lock = attempt.path();
                 debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
             }
@@ -147,7 +147,7 @@ impl<'a> Attempt<'a> {
 
     /// Gives a busy server time.
     fn pause(&mut self) -> Result<(), Stopped> {
-        sys::reached("a waiting call gives a busy server time");
+        sys::reached("a waiting call pauses for an overloaded server");
         let lock = self.path();
         debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
         // The server may have carried out create requests that it has refused.
@@ -166,7 +166,7 @@ impl<'a> Attempt<'a> {
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             if before != 0 {
-                sys::reached("a waiting call begins anew in another session");
+                sys::reached("a waiting call starts again in another session");
                 let nodes = self.nodes.drain(..).map(|node| node.key);
                 inner.own.gone(nodes.chain(self.unanswered.drain(..)));
             }
@@ -201,7 +201,7 @@ impl<'a> Attempt<'a> {
         match self.requests().ask(session, self.until, |batch| make(self, batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
-                sys::reached("a call is ended while it creates");
+                sys::reached("a call ends while it creates a node");
                 creates.into_iter().for_each(|create| self.no_answer(create));
                 Err(failure)
             }
@@ -266,7 +266,7 @@ impl<'a> Attempt<'a> {
                 }
                 // The answer names another node. Only a list or a read can show whether our node
                 // exists.
-                sys::reached("the answer to a create is of another node");
+                sys::reached("the answer to a create names another node");
                 ErrorKind::ConnectionLoss.into()
             }
             Err(error) => error,
@@ -286,8 +286,8 @@ impl<'a> Attempt<'a> {
         self.nodes.push(Node { key, name, czxid, token, takes_directory: false });
     }
 
-    /// Handles a create request without an answer. Later lists are searched for its node, until the
-    /// call gives it up.
+    /// Handles a create request without an answer. The call searches later lists for the node,
+    /// until it gives the request up.
     fn no_answer(&mut self, Create { key, id, epoch, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
         let create = Unanswered { id, epoch: Some(epoch), until };
@@ -306,7 +306,8 @@ impl<'a> Attempt<'a> {
         self.unanswered.iter().position(is_it)
     }
 
-    /// Takes over the node of an unanswered create request, which a list or a read has shown.
+    /// Takes over the node of an unanswered create request, after a list or a read has contained
+    /// that node.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
         let key = self.unanswered.swap_remove(index);
         self.inner.own.table.lock().found(key);
@@ -344,13 +345,13 @@ impl<'a> Attempt<'a> {
         let gone: Vec<_> = gone.collect();
         if !gone.is_empty() {
             self.inner.own.gone(gone);
-            sys::reached("the node of a call is gone from a list");
+            sys::reached("a list does not contain the node of a call");
             let lock = self.path();
             debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
         }
     }
 
-    /// Makes a hold of its nodes, which are first.
+    /// Turns its nodes, which are first in the queue, into a hold.
     pub(super) fn grant(&mut self) -> Result<Pass, Failure> {
         let Attempt { inner, facts, until, .. } = *self;
         let (nodes, session) = (&mut self.nodes, self.place.session);
@@ -369,13 +370,13 @@ impl<'a> Attempt<'a> {
     /// Gives up unanswered create requests whose nodes were not in any list for a session timeout.
     pub(super) fn give_up_old(&mut self) {
         let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, Some(sys::now()));
-        sys::reached_if(is_any, "a create is left to the search while its call goes on");
+        sys::reached_if(is_any, "a call continues and leaves a create to the client's search");
     }
 
-    /// Returns the error of a call that finds this node, whose contender and the call ignore each
-    /// other.
+    /// Returns the error for a call that finds this node, if the call and the node's contender
+    /// would ignore each other.
     pub(super) fn apart_from(&self, name: &str) -> Error {
-        sys::reached("a call finds contenders that it does not see");
+        sys::reached("a call finds contenders that ignore it");
         let reason = match self.facts.kind {
             LockKind::Latch => "a contender of a lock, which a LeaderLatch ignores",
             _ => "a participant of a LeaderLatch, which ignores other contenders",
@@ -409,13 +410,10 @@ impl<'a> Attempt<'a> {
                 // Without a connection, the list is postponed: otherwise, all calls would list at
                 // the same time after an outage. The next connection reports missed changes.
                 None if !until.is_over() && !requests.is_connected() => {
-                    sys::reached("a look is put off without a connection");
+                    sys::reached("a list is postponed until there is a connection");
                 }
                 None => {
-                    sys::reached_if(
-                        !until.is_over(),
-                        "a waiting call looks though nothing was told",
-                    );
+                    sys::reached_if(!until.is_over(), "a waiting call lists without an event");
                     return Ok(false);
                 }
             }

@@ -20,9 +20,9 @@ use crate::session::{Failure, Replaceable, creations, deletions, is_outcome_unkn
 /// Where missing nodes are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// With the directory, which is likely to be missing.
+    /// Together with the directory, which is probably missing.
     Make,
-    /// In the directory, which is likely to exist.
+    /// In the directory, which probably exists.
     Inside,
     /// Both requests in one write, after one of them has failed: other clients create and remove
     /// the directory. Both succeed only if another client deletes the first node and the directory
@@ -57,7 +57,7 @@ pub(super) fn create_missing(
         };
         let failure = match created {
             Ok(_) if attempt.nodes.len() < recipe.count() => {
-                sys::reached("more nodes follow the one that made their directory");
+                sys::reached("a call creates more nodes after the one with the directory");
                 way = Way::Inside;
                 continue;
             }
@@ -75,14 +75,14 @@ pub(super) fn create_missing(
             }
             Way::Make | Way::Both if has_no_directory || exists && levels.len() > 1 => {
                 levels = requests.missing_directories(directory, attempt.until)?;
-                sys::reached_if(levels.len() > 1, "levels above a directory are missing");
+                sys::reached_if(levels.len() > 1, "directories above the lock's are missing");
                 if levels.is_empty() {
                     levels.push(directory.clone());
                 }
                 way = Way::Both;
             }
             Way::Make => {
-                sys::reached("a directory cannot be made with its node");
+                sys::reached("a directory cannot be created with its node");
                 way = Way::Both;
             }
             Way::Inside if has_no_directory => {
@@ -94,7 +94,7 @@ pub(super) fn create_missing(
                 requests.directories.note_missing(directory);
                 way = Way::Both;
             }
-            Way::Both if exists => sys::reached("a directory comes and goes"),
+            Way::Both if exists => sys::reached("a directory is created and deleted in between"),
             Way::Inside | Way::Both => return Err(failure),
         }
     }
@@ -186,7 +186,7 @@ fn replace(
     replaceable: Replaceable,
 ) -> Result<Option<Names>, Failure> {
     if replaceable.session() != attempt.place.session {
-        sys::reached("what a thread has left is of another session");
+        sys::reached("a handed-over node belongs to another session");
         return Ok(None);
     }
     let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
@@ -200,7 +200,7 @@ fn replace(
         }
         Ok((create, replaced)) => {
             match replaced {
-                Ok(_) => sys::reached("a node takes the place of another in one transaction"),
+                Ok(_) => sys::reached("one transaction replaces a node"),
                 Err(_) => sys::reached("a transaction that replaces a node has no answer"),
             }
             replaceable.settle(&attempt.inner.own, replaced.is_ok());
@@ -208,7 +208,7 @@ fn replace(
             Ok(Some(own_names(attempt)))
         }
         Err(failure) => {
-            sys::reached("a call is ended while it replaces a node");
+            sys::reached("a call ends while it replaces a node");
             replaceable.settle(&attempt.inner.own, false);
             Err(failure)
         }
@@ -228,7 +228,7 @@ fn take_made(
 ) -> Result<(), Failure> {
     attempt.created(create, made)?;
     if let Some(node) = attempt.nodes.last_mut() {
-        sys::reached("a directory is made with its node");
+        sys::reached("a directory is created with its node");
         attempt.inner.requests.directories.note_made(&attempt.facts.directory, node.czxid);
         node.takes_directory = true;
     }

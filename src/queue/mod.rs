@@ -1,6 +1,6 @@
-//! Leads from a call to a grant, even if connections and sessions end meanwhile. All calls that
-//! queue run the same loop. A [`Recipe`] decides which nodes are granted and which nodes to wait
-//! for. The single node has a separate, small loop.
+//! Carries a call from its start to the grant, even if connections and sessions end in between. All
+//! calls that queue run the same loop. A [`Recipe`] decides which nodes are granted and which nodes
+//! to wait for. The single node has a separate, small loop.
 
 mod attempt;
 mod making;

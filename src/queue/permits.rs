@@ -1,17 +1,17 @@
-//! Permits of a semaphore. The permits of a call are granted if they and the permits created before
-//! them, by any client, are not more than the limit. Other nodes of the directory do not count.
+//! Permits of a semaphore. The permits of a call are granted if they and the permits that any
+//! client created before them do not exceed the limit. Other nodes of the directory do not count.
 //!
-//! This rule alone keeps the limit: of the permits that are granted at any time, the last one was
-//! granted from a list with all others. A call that waits also holds a lock, the turn of the
-//! semaphore. The turn makes the order fair. If two calls want many permits each, it lets one of
-//! them acquire all of its permits.
+//! This rule alone enforces the limit: when the last of the currently granted permits was granted,
+//! its list contained all the others. A call that waits also holds a lock, the turn of the
+//! semaphore, which makes the order fair. If two calls want many permits each, the turn lets one of
+//! them acquire all its permits.
 //!
 //! The names also contain the limit under which the permits were requested, so that other clients
 //! can detect a different limit.
 //!
-//! The server assigns the numbers in the names, which determine which nodes were created first. If
-//! a node was created by hand, it counts according to its name. It does not belong to a call;
-//! therefore, it can only make one permit unavailable.
+//! The server assigns the numbers in the names, which determine which nodes were created first. A
+//! node that was created by hand counts according to its name. Because no call owns it, its only
+//! effect is that one permit less is available.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -65,7 +65,7 @@ impl Limit {
             let lock = self.path.clone();
             self.inner.requests.note(Level::Warn, move || {
                 let lock = lock.as_str();
-                warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, here it is {own}");
+                warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, but the limit here is {own}");
             });
         }
     }

@@ -19,12 +19,12 @@ pub(crate) enum Recipe<'a> {
     /// Otherwise, it waits for the nearest blocking node that precedes it.
     Queue(Kind),
     /// A read under this write of the same thread. It is granted at once, at the write's queue
-    /// position, so that a waiting writer cannot come between them when the write is released. The
-    /// read's node is created before the list is requested, and the list contains both nodes.
-    /// Therefore, the position was occupied the whole time.
+    /// position, so that a waiting writer cannot acquire the lock in between when the write is
+    /// released. The read's node is created before the list is requested, and the list contains
+    /// both nodes. Therefore, the position was occupied the whole time.
     ///
     /// The id in the name of the write proves that the write in the list is ours. Only a client
-    /// that creates a node with that exact name could fake it. The number in the read's name is
+    /// that creates a node with exactly that name could forge it. The number in the read's name is
     /// chosen here and not assigned by the server. It determines the position, but does not prove
     /// anything about other nodes of the directory.
     Under(&'a Arc<Grant>),

@@ -39,7 +39,7 @@ struct SingleCall<'a> {
 impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Failure> {
         self.attempt.may_create |= self.attempt.find_session()?;
-        // The create request also shows whether the node exists.
+        // The answer to the create request also shows whether the node exists.
         let creates = mem::take(&mut self.attempt.may_create) && self.attempt.nodes.is_empty();
         if !(creates && self.create()? || self.look()?) {
             self.attempt.may_create = true;
@@ -81,7 +81,7 @@ impl<'a> SingleCall<'a> {
                     if error.kind() == ErrorKind::NodeExists
                         && error.failed_op() == Some(levels.len()) =>
                 {
-                    sys::reached("a single node is there already");
+                    sys::reached("a single node already exists");
                     return Ok(false);
                 }
                 Err(failure)
@@ -112,7 +112,7 @@ impl<'a> SingleCall<'a> {
             Err(failure) => return Err(failure),
         };
         if stat.ephemeral_owner == 0 {
-            sys::reached("a persistent node is in the place of a single one");
+            sys::reached("a persistent node exists at the path of a single node");
             let reason = "there is a persistent node, which does not end with a session".to_owned();
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }
@@ -120,14 +120,14 @@ impl<'a> SingleCall<'a> {
         let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
         if let Some(index) = self.attempt.find_unanswered(|own| Some(own) == id) {
-            sys::reached("a single node without an answer is ours");
+            sys::reached("an unanswered create of a single node was carried out");
             self.attempt.take_found(index, self.name(), stat.czxid);
             self.forget_stuck();
         } else if self.attempt.until.waits
             && is_of_session
             && self.attempt.stuck().iter().any(|stuck| stuck == self.name())
         {
-            sys::reached("a single node of ours stays and is in the way");
+            sys::reached("our own single node cannot be deleted and blocks the call");
             return Err(Error::PermissionDenied { path: path.to_owned() }.into());
         }
         Ok(true)

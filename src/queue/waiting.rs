@@ -113,8 +113,8 @@ impl Waiter<'_> {
             // Our nodes existed when the list was requested.
             self.sort_out(names)?
         } else {
-            // `stuck` is read before the list is requested; therefore, nodes that are missing in
-            // the list no longer exist.
+            // `stuck` is read before the list is requested; therefore, nodes in `stuck` that are
+            // missing from the list no longer exist.
             let stuck = self.attempt.stuck();
             let list = self.look()?;
             self.forget_gone(stuck, &list);
@@ -190,7 +190,7 @@ impl Waiter<'_> {
                 continue;
             };
             if let Some(stat) = self.attempt.stat(name)? {
-                sys::reached("a create without an answer is found in a list");
+                sys::reached("a list contains the node of an unanswered create");
                 self.attempt.take_found(index, name, stat.czxid);
             }
         }
@@ -215,7 +215,7 @@ impl Waiter<'_> {
             }
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
-                sys::reached("a number tells nothing and the server is asked");
+                sys::reached("a number does not determine the order");
                 match self.attempt.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
                     None => children.retain(|child| child.name != *name),
@@ -232,7 +232,7 @@ impl Waiter<'_> {
     /// Forgets own nodes that could not be deleted and no longer exist.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
         let gone = stuck.iter().filter(|name| !list.contains(name));
-        let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
+        let gone = gone.inspect(|_| sys::reached("a node that could not be deleted is gone"));
         let table = &self.attempt.inner.own.table;
         gone.for_each(|name| table.lock().no_longer_stays(&self.attempt.place, name));
     }
@@ -243,7 +243,7 @@ impl Waiter<'_> {
         let stuck: Names = self.attempt.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
-                sys::reached("nodes that stay leave no room");
+                sys::reached("nodes that cannot be deleted block a call");
                 Err(Error::PermissionDenied { path: self.attempt.facts.directory.child(name) })
             }
             _ => Ok(()),
@@ -346,7 +346,7 @@ impl Waiter<'_> {
             match woken {
                 None => continue,
                 Some(Woken::Granted) => {
-                    sys::reached("an expected event grants");
+                    sys::reached("an expected event grants a lock");
                     return self.grant(false);
                 }
                 Some(Woken::Listed(names)) => self.listed = Some(names),

@@ -64,13 +64,13 @@ struct State {
 
 impl ClientBuilder {
     /// Registers the client's session with the [reaper](crate::Reaper) at this socket, which ends
-    /// the session when this process has died. Read first, in the documentation of
-    /// [`Reaper`](crate::Reaper), what has to be safe.
+    /// the session when this process has died. Before you use it, read the documentation of
+    /// [`Reaper`](crate::Reaper), which explains when this is safe.
     ///
     /// The registration runs independently of the locks and never delays one. If there is no
     /// reaper, everything works as if this had not been called. A log line and
-    /// [`Stats::is_registered`](crate::Stats::is_registered) report that. The client tries again
-    /// every session timeout.
+    /// [`Stats::is_registered`](crate::Stats::is_registered) report that the reaper is missing. The
+    /// client tries again every session timeout.
     ///
     /// The reaper must be able to reach the servers in the same way as this client. The credentials
     /// of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,
@@ -83,7 +83,7 @@ impl ClientBuilder {
         let path = absolute(&path).unwrap_or(path);
         self.make_registrar = Some(Arc::new(move |builder| {
             let settings = vars_of(builder).ok_or_else(|| {
-                let reason = "it needs TLS settings from files, by `from_vars`, and credentials that ZOOKEEPER_AUTH can represent";
+                let reason = "it needs TLS settings that were read from files (`from_vars`), and credentials that ZOOKEEPER_AUTH can represent";
                 Error::invalid("reaper", reason)
             })?;
             let line = Line::new(path.clone(), settings);

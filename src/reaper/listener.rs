@@ -52,7 +52,7 @@ const MOST: usize = 10_000;
 ///
 /// # What has to be safe first
 ///
-/// **Work that outlives its process loses the time that a session timeout gives it today**:
+/// **With a reaper, work that outlives its process no longer has a session timeout to finish**:
 /// children of the process, statements that a database still runs, requests in transit. Give such
 /// locks a [margin](crate::LockOptions::margin), for which the reaper waits, or check [fencing
 /// tokens](crate::Hold::fencing_token). If the children of a program do the work, it is better to
@@ -274,7 +274,7 @@ impl Listener {
         for (index, mut peer) in mem::take(&mut self.peers).into_iter().enumerate() {
             if ready.get(index).is_none_or(|is_ready| *is_ready) {
                 let is_dead = peer.is_dead();
-                // Messages that it sent before its end count.
+                // Messages that the process sent before its end are still valid.
                 peer.hear();
                 // Another process may have taken over the connection.
                 if is_dead
@@ -304,7 +304,7 @@ impl Listener {
         let margin = counted(&dead.margin).filter(|_| self.threads.len() < MOST_THREADS);
         let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
         let (registration, over) = (dead.registration.clone(), self.over.clone());
-        // No hold has a longer one.
+        // No hold has a longer margin.
         let margin = margin.min(registration.session_timeout());
         spawn("zoolock-reaping", move || registration.end_session_after(margin, &over))
     }
@@ -392,7 +392,7 @@ fn registered(message: &[u8], files: Vec<Foreign>) -> Result<Registered, String>
     let Ok([process, margin]) = <[Foreign; 2]>::try_from(files) else {
         return Err("a process and its margin are missing".to_owned());
     };
-    // Another kind of file would become ready for a different reason.
+    // A file of another kind would become ready for a different reason.
     if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
         return Err("its files are not those of a process and a counter".to_owned());
     }

@@ -106,7 +106,7 @@ impl Directories {
             Some(known) if known.czxid > one.czxid => {}
             Some(known) if known.czxid == one.czxid => {
                 let stays = known.is_ours && one.stays && !known.stays;
-                sys::reached_if(stays, "a directory stays for nodes of other programs");
+                sys::reached_if(stays, "a directory is kept because other programs use it");
                 known.is_ours |= one.is_ours;
                 known.stays |= one.stays;
                 known.is_readable |= one.is_readable;

@@ -65,7 +65,7 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     let reason = if !grant.nodes().term.is_of(&holds.requests) {
         "it belongs to another client"
     } else if grant.nodes().facts.kind.is_single_node() {
-        "the node of an EphemeralLock has the same name for every holder, therefore the servers \
+        "the node of an EphemeralLock has the same name for every holder, so the servers \
          cannot check who owns it"
     } else {
         return Ok(());
@@ -80,7 +80,7 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
     let lock = first.path();
     let error = match failure {
         Failure::SessionOver if !of.requests.is_closed() => {
-            sys::reached("a guarded write finds its session over");
+            sys::reached("a guarded write fails because its session has ended");
             let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
             return first.check().err().unwrap_or(Error::Lost { path, reason });
         }
@@ -99,7 +99,7 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
         if kind != ErrorKind::NoNode {
             return of.requests.error(grant.path(), Failure::Refused(error));
         }
-        sys::reached("a guarded write finds the node of its hold deleted");
+        sys::reached("a guarded write fails because the node of its hold was deleted");
         of.node_gone(grant.nodes());
         let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
         // The owner may already have released the hold.
@@ -113,7 +113,7 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
         (ErrorKind::NoNode, _) => ConflictReason::NoNode,
         _ => return of.requests.error(&write.path, Failure::Refused(error)),
     };
-    sys::reached("a guarded write meets a conflict");
+    sys::reached("a guarded write fails because of a conflict");
     Error::Conflict { path: write.path.clone(), reason }
 }
 
@@ -131,7 +131,7 @@ impl Write {
             return Err(Error::invalid("version", reason));
         }
         if writes && guards.contains(&self.path) {
-            let reason = format!("{:?} is the node of a hold that guards it", self.path);
+            let reason = format!("{:?} is the node of a hold that guards the write", self.path);
             return Err(Error::invalid("path", reason));
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Holds {
         }
         let renewed_in = lease.renewable.saturating_duration_since(sys::now());
         if lease.valid_for < (timeout / 5).max(renewed_in + timeout / 8) + margin {
-            sys::reached("too little of a lease is left to grant in");
+            sys::reached("a lease is too short for a grant");
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;
             }
@@ -142,7 +142,7 @@ impl Holds {
                     if let Some(reason) = nodes.overdue() {
                         let is_by_lease = reason == LossReason::LeaseExpired;
                         sys::reached_if(is_by_lease, "a margin ends a hold");
-                        sys::reached_if(!is_by_lease, "a hold lasts for longer than it may");
+                        sys::reached_if(!is_by_lease, "a hold lasts longer than its maximum time");
                         self.lose(&nodes, reason);
                     }
                 }
@@ -151,14 +151,14 @@ impl Holds {
             match nodes.look_due(timeout) {
                 Some(due) if due <= now => {
                     let is_again = nodes.is_watched();
-                    sys::reached_if(is_again, "what is held is looked at though nothing was told");
+                    sys::reached_if(is_again, "held nodes are checked without an event");
                     self.look_at(&nodes);
                 }
                 due => next = next.into_iter().chain(due).min(),
             }
             match nodes.reserved_until() {
                 Some(until) if until <= now => {
-                    sys::reached("the time of what is reserved is over");
+                    sys::reached("the time of reserved nodes is over");
                     self.end_unwanted(&nodes);
                 }
                 until => next = next.into_iter().chain(until).min(),
@@ -177,7 +177,7 @@ impl Holds {
     pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
         let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
-        let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
+        let over = over.inspect(|_| sys::reached("a hold is lost because its lease ended"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
 
@@ -205,7 +205,7 @@ impl Holds {
         let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
         let margin = nodes.facts.options.margin;
         if by_clock && !margin.is_zero() && !grants.is_empty() {
-            sys::reached("the nodes of a lost hold stay for its margin");
+            sys::reached("the nodes of a lost hold are kept for its margin");
             self.own.delete_all_after(margin, nodes);
         } else {
             self.own.delete_all(nodes);
@@ -255,7 +255,7 @@ impl Holds {
         }
     }
 
-    // ---- watches of held nodes: their data tell of revocation requests and deletions
+    // ---- watches of held nodes, which report revocation requests and deletions
 
     /// Watches the nodes from now on and reads them, unless they are already watched.
     pub(crate) fn watch(self: &Arc<Self>, nodes: &Arc<Nodes>) {
@@ -306,14 +306,14 @@ impl Holds {
         match read {
             // This is the node of another owner, at the path of a single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
-                sys::reached("a single node that is held is another one by now");
+                sys::reached("another node has replaced a held single node");
                 self.node_gone(nodes);
             }
             // A single node cannot be requested, because the answer could be written to the node of
             // the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
-                sys::reached("a holder is asked to let go");
+                sys::reached("another client requests the lock from a holder");
                 nodes.mark_requested(index, stat.mzxid);
                 self.answer_request(nodes, index, stat.version);
                 // If no thread holds the nodes, they are released at once, unless they are
@@ -323,7 +323,7 @@ impl Holds {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
             Err(error) => {
-                sys::reached("a look at what is held has no answer");
+                sys::reached("a check of held nodes has no answer");
                 nodes.stop_watching();
                 // The check is repeated at once, because on connections that break often, a later
                 // one may never be answered. Other errors may persist.

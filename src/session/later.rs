@@ -1,5 +1,5 @@
 //! Calls that happen later, on a thread of the client: when an answer arrives, or at an instant.
-//! They do not keep the object alive that they are for.
+//! They do not keep their object alive.
 
 use std::sync::Arc;
 use std::time::Instant;

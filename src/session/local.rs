@@ -114,8 +114,8 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits that may enter, and values were handed over less than `times`
-    /// in a row.
+    /// Returns whether a thread that may enter is waiting, and values were handed over fewer than
+    /// `times` in a row.
     pub(crate) fn has_next(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && state.next_waiter().is_some()
@@ -195,7 +195,7 @@ impl<H: Clone, L> Local<H, L> {
         match position {
             Some(position) => drop(state.waiting.remove(position)),
             None => {
-                sys::reached("a thread gives up though it has the turn");
+                sys::reached("a thread that has just become the owner gives up");
                 self.pass_on(state);
             }
         }
@@ -244,7 +244,7 @@ impl<H: Clone, L> Local<H, L> {
         if state.owner == Some(by) {
             return Exit::Last(hold, self.turn(by));
         }
-        sys::reached("a lost hold is unlocked behind the turns of other objects");
+        sys::reached("a lost hold is unlocked while another object has the queue");
         if state.owner.is_none() {
             self.pass_on(state);
         }
@@ -257,7 +257,7 @@ impl<H: Clone, L> Local<H, L> {
         let state = self.state.lock();
         let is_its = |held: &Held<H>| state.owner == Some(held.by) && is_it(&held.hold);
         if state.holds.iter().any(is_its) {
-            sys::reached("a lost hold lets other objects in");
+            sys::reached("a lost hold no longer blocks other objects");
             self.pass_on(state);
         }
     }
@@ -300,7 +300,7 @@ impl<H, L> Local<H, L> {
     /// is no such thread, the queue becomes free.
     fn pass_on(&self, mut state: MutexGuard<'_, State<H, L>>) {
         let next = state.next_waiter();
-        sys::reached_if(next > Some(0), "a thread waits behind the lost hold of its object");
+        sys::reached_if(next > Some(0), "a thread waits until its object's lost hold is unlocked");
         let next = next.and_then(|next| state.waiting.remove(next));
         state.owner = next.as_ref().map(|waiter| waiter.by);
         let discarded = state.handed.take_if(|_| next.is_none());
@@ -310,7 +310,7 @@ impl<H, L> Local<H, L> {
             let _ = waiter.turn.try_send(());
         }
         if let Some(discarded) = discarded {
-            sys::reached("nobody comes for what a thread has left");
+            sys::reached("no thread takes a value that was handed over");
             (self.discard)(discarded);
         }
     }

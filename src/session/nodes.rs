@@ -157,7 +157,7 @@ impl Nodes {
             term,
             granted: sys::now(),
             state: Mutex::new(State {
-                // This lasts until the grant is added, below.
+                // This phase lasts until the grant is added below.
                 phase: Phase::HandedOver,
                 grants: Vec::new(),
                 read_under: false,
@@ -201,12 +201,12 @@ impl Nodes {
         match state.phase {
             Phase::Held | Phase::Over => return false,
             Phase::Reserved(until) if until > sys::now() => {
-                sys::reached("what is reserved stays though nobody wants it");
+                sys::reached("reserved nodes are kept although no thread wants them");
                 return false;
             }
             Phase::Reserved(_) | Phase::HandedOver => {}
         }
-        sys::reached("what was handed over or reserved is given back");
+        sys::reached("nodes that were handed over or reserved are released");
         let watcher = state.end();
         drop(state);
         drop(watcher);
@@ -226,19 +226,19 @@ impl Nodes {
         left.find(|(left, _)| left.is_zero()).map(|(_, reason)| reason)
     }
 
-    /// Releases a hold. If it has already ended by the clocks, it is lost, even if that was not
+    /// Releases a hold. If it has already ended by the clocks, it is lost, even if the loss was not
     /// detected before.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
         let (left, reason) = grant.left();
         let mut state = self.state.lock();
         match grant.known_end() {
             Some(HoldState::Lost(reason)) => {
-                sys::reached("an unlock comes behind a loss");
+                sys::reached("an unlock follows a loss");
                 return AfterRelease::Lost(reason);
             }
             Some(_) => return AfterRelease::Shared,
             None if left.is_zero() => {
-                sys::reached("an unlock notices that the lease is over");
+                sys::reached("an unlock detects that the lease is over");
                 return AfterRelease::Lost(reason);
             }
             None => {}
@@ -273,10 +273,10 @@ impl Nodes {
         let stays = [
             !is_alone || grant.left().0.is_zero(),
             sys::reached_if(!self.term.is_sound(), "the lease is too short for the next thread"),
-            sys::reached_if(state.read_under, "a read under it keeps a hold from the next thread"),
-            sys::reached_if(state.writes > 0, "a guarded write keeps a hold from the next thread"),
-            sys::reached_if(is_asked, "a hold that was asked for is not left to a thread"),
-            sys::reached_if(lasts, "a hold that has to last is not left to a thread"),
+            sys::reached_if(state.read_under, "a read under a hold prevents its hand-over"),
+            sys::reached_if(state.writes > 0, "a guarded write prevents the hand-over of a hold"),
+            sys::reached_if(is_asked, "a requested hold is not handed over"),
+            sys::reached_if(lasts, "a hold that has to last is not handed over"),
         ];
         if stays.contains(&true) {
             return false;
@@ -294,14 +294,14 @@ impl Nodes {
     /// them.
     pub(crate) fn take_over(self: &Arc<Self>, facts: &Facts) -> Option<Arc<Grant>> {
         if !self.facts.can_share_nodes(facts) {
-            sys::reached("what was left to a thread has other options");
+            sys::reached("handed-over nodes have other options");
             return None;
         }
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
-        sys::reached_if(!is_free, "what was left to a thread is over by now");
-        let is_free = sys::reached_if(is_free, "a thread takes over what another has left");
+        sys::reached_if(!is_free, "handed-over nodes have already ended");
+        let is_free = sys::reached_if(is_free, "a thread takes over the nodes of another");
         is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 
@@ -345,7 +345,7 @@ impl Nodes {
             return Ok(());
         }
         drop(state);
-        sys::reached("a guarded write comes behind the end of its hold");
+        sys::reached("a guarded write begins after the end of its hold");
         grant.check().and(Err(Error::not_held(grant.path())))
     }
 

@@ -4,9 +4,9 @@
 //!
 //! An orphan is an unanswered create request that its call has given up. Its node may exist, or
 //! appear later, and would block all other contenders. Therefore, the client looks for the node.
-//! One look covers all orphans of a session in one place. It either lists a lock's directory, where
-//! the names contain the ids, or reads a single node, whose data contain one id. The last look for
-//! an orphan follows a `sync`, so that its result includes the state of the leader.
+//! One *look* covers all orphans of a session in one place. It either lists a lock's directory,
+//! where the names contain the ids, or reads a single node, whose data contain one id. The last
+//! look for an orphan follows a `sync`, so that its result includes the state of the leader.
 //!
 //! Before a call creates nodes, it waits until the orphans of this connection were looked for. This
 //! does not delay the call, because its own answer would not arrive earlier. As a result, if a
@@ -110,10 +110,10 @@ impl OwnNodes {
 
     // ---- nodes of calls
 
-    /// Enters `count` nodes, whose create requests are about to be sent. Each of them has to be
-    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in
-    /// the end. Before that, waits until the orphans of this connection, which other calls gave up,
-    /// were looked for.
+    /// Enters `count` nodes, whose create requests are about to be sent. The caller has to report
+    /// each of them later as [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or
+    /// [gone](OwnNodes::gone). Before that, waits until the orphans of this connection, which other
+    /// calls gave up, were looked for.
     pub(crate) fn enter(
         &self,
         place: &Place,
@@ -132,7 +132,7 @@ impl OwnNodes {
                 return Ok(keys.ok_or(Error::LimitExceeded { what, max: MAX_PATH_BYTES })?);
             }
             drop(table);
-            sys::reached("a create waits for those that were given up");
+            sys::reached("a create waits for creates that were given up");
             until.wait_for(&changed, self.requests.closed())?;
         }
     }
@@ -255,7 +255,7 @@ impl OwnNodes {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
                 // Their nodes ended with the session.
                 _ if is_session_over(error) => {
-                    sys::reached("orphans are gone with their session");
+                    sys::reached("orphans have ended with their session");
                     return self.forget(Some(place.session));
                 }
                 // Overloaded servers answer with the same error codes as for a broken connection.
@@ -360,7 +360,7 @@ impl OwnNodes {
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         on_done(seen, self, move |own, seen| match written.wait().and(seen) {
             Ok(Some(stat)) if stat.czxid == node.czxid => {
-                sys::reached("a single node that nobody wants is ours");
+                sys::reached("an unwanted single node is ours");
                 let deletion = zk.submit(|batch| batch.delete(&path, None));
                 on_done(deletion, own, move |own, deleted| match deleted {
                     Err(error) if error.kind() != ErrorKind::NoAuth => {
@@ -370,7 +370,7 @@ impl OwnNodes {
                 });
             }
             Ok(_) => {
-                sys::reached("a single node that nobody wants is not ours");
+                sys::reached("an unwanted single node is not ours");
                 own.gone([node.key]);
             }
             // Without the READ permission, the result of a read is an error.
@@ -405,7 +405,7 @@ impl OwnNodes {
     /// Notes that one of our nodes stays until its session ends, and logs that once.
     pub(super) fn add_stuck(&self, path: &str, node: &Node, error: &zookeeper::Error) {
         if self.table.lock().stays(node.key, &node.name) {
-            sys::reached("a node of ours cannot be deleted and stays");
+            sys::reached("one of our nodes cannot be deleted");
             self.more_stuck.send();
             let (path, error) = (path.to_owned(), error.clone());
             self.requests.zk.note(Level::Warn, move || {

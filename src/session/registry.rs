@@ -43,7 +43,7 @@ impl Registry {
     ) -> Result<(), Stopped> {
         let mut entries = self.0.lock();
         if entries.is_closed {
-            sys::reached("a grant comes behind the close");
+            sys::reached("a grant arrives after the client was closed");
             return Err(Stopped::Closed);
         }
         entries.nodes.insert(key(nodes), Arc::clone(nodes));

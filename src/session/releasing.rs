@@ -101,11 +101,11 @@ impl Deletion<'_> {
                 true
             }
             Err(RecvTimeoutError::Disconnected) => {
-                sys::reached("nobody replaces what a thread has left");
+                sys::reached("no thread replaces a released node");
                 false
             }
             Err(RecvTimeoutError::Timeout) => {
-                sys::reached("what became of a node that was left is not told in time");
+                sys::reached("the result of replacing a node arrives too late");
                 holds.own.delete_all(nodes);
                 return Ok(());
             }
@@ -142,7 +142,7 @@ impl Deletion<'_> {
             match deleted {
                 // The node could have been deleted, but not the directory.
                 Err(error) if error.failed_op() == Some(1) => {
-                    sys::reached("a directory stays behind a release");
+                    sys::reached("a directory is left after a release");
                     directories.put_back(directory, known);
                     match error.kind() {
                         // Some of the other nodes may belong to other programs, which may need the
@@ -153,7 +153,7 @@ impl Deletion<'_> {
                     deletion.run_alone(false)
                 }
                 deleted => {
-                    sys::reached_if(deleted.is_ok(), "a directory goes with its last node");
+                    sys::reached_if(deleted.is_ok(), "a directory is deleted with its last node");
                     deletion.judge(0, deleted.map(drop))
                 }
             }
@@ -209,7 +209,7 @@ impl Deletion<'_> {
         };
         match error.kind() {
             ErrorKind::NoNode => {
-                sys::reached("an unlock finds its node deleted");
+                sys::reached("an unlock finds that its node was deleted");
                 holds.own.gone([node.key]);
                 let reason = LossReason::NodeDeleted;
                 holds.count_losses(nodes, 1, reason);
@@ -217,7 +217,7 @@ impl Deletion<'_> {
             }
             // The node ended with its session.
             _ if is_session_over(&error) => {
-                sys::reached("an unlock finds its session over");
+                sys::reached("an unlock finds that its session has ended");
                 holds.own.gone([node.key]);
                 Ok(())
             }

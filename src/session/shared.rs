@@ -281,7 +281,7 @@ mod tests {
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term::new(&inner.requests, lease, Duration::ZERO);
             let grant = Nodes::grant(&facts, &"".into(), list, term);
-            // No timer has noticed its end.
+            // No timer has detected the end of the hold.
             inner.holds.registry.add(grant.nodes(), || zk.keep_lease()).unwrap();
             assert_eq!(inner.holds.registry.holds_here(&facts), is_held, "{at_most:?}");
             inner.holds.registry.remove(grant.nodes());
@@ -295,7 +295,7 @@ mod tests {
         let list = vec![node(&inner, &facts)];
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
         let mut term = Term::new(&inner.requests, lease, Duration::ZERO);
-        // As if it were the process of the parent.
+        // As if the hold had been granted in the parent process.
         term.process = 0;
         let grant = Nodes::grant(&facts, &"".into(), list, term);
         assert!(grant.valid_for().is_zero() && matches!(grant.state(), HoldState::Lost(_)));

@@ -26,8 +26,8 @@
 //! after the connection has broken: if the session returns to the server that received the create
 //! request, that server may carry it out late. This takes at most one session timeout from the
 //! first answer on another connection. By the end of that time, a server that was paused has
-//! continued, and a server without a leader has been without it for longer than leaders wait. (The
-//! leader refuses requests that arrive through a server that the session has left.)
+//! continued, and a server that lost its leader has been disconnected for longer than a leader
+//! waits. (The leader refuses requests that arrive through a server that the session has left.)
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -214,8 +214,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // All looks of an empty place are answered. Otherwise, an answer could be mistaken for
-            // that of a later look.
+            // When a place is empty, all its looks have been answered. Otherwise, an answer could
+            // be mistaken for that of a later look.
             self.open.remove(place);
         }
     }
@@ -292,13 +292,13 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 Some(None) if is_same || create.epoch.is_none() && look.begun >= create.until => {
                     sys::reached_if(
                         is_same,
-                        "an orphan is not there on the connection of its create",
+                        "an orphan does not exist on the connection of its create",
                     );
                     sys::reached_if(!is_same, "the time of an orphan is over");
                     self.gone(key);
                 }
                 _ => {
-                    sys::reached("an orphan may appear yet");
+                    sys::reached("an orphan may still appear");
                     // The server that received the create request may have been paused until now.
                     if is_answered && create.epoch.take().is_some() {
                         create.until = create.until.max(later);
@@ -337,7 +337,7 @@ impl<T: Copy> Open<T> {
     fn begin(&mut self, begun: T, is_last: bool) -> Option<Look<T>> {
         self.again = self.look.is_some();
         if self.again {
-            sys::reached("a look for orphans waits for the one before");
+            sys::reached("a look for orphans waits for the previous one");
             return None;
         }
         self.look = Some(Look { covers: self.orphans.len(), begun, is_last });

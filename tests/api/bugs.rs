@@ -17,7 +17,7 @@ const CLASSES: [(&str, &str); 6] = [
     ("hang", "a call that never returns or misses its deadline; a lock that no client can get"),
     ("left-behind", "something left behind"),
     ("wrong-report", "a wrong report"),
-    ("other", "the rest: locks lost without need, too much work, servers not found"),
+    ("other", "the rest: locks lost needlessly, excessive load, servers not found"),
 ];
 
 const STATUS: [&str; 3] = ["fixed", "open", "removed"];
@@ -108,7 +108,7 @@ fn page(bugs: &[Bug<'_>]) -> String {
     let mut page = format!(
         "# Bugs that were found\n\n\
          [`bugs.tsv`](bugs.tsv) has a line for each bug found so far in the locks, the client or \
-         the command, worst first. This page is made from it by \
+         the command, worst first. This page is generated from it by \
          `ZOOLOCK_BLESS=1 cargo test -p zoolock-api`. There are {all} bugs, and {open} of them are \
          open.\n\n\
          | class | bugs |\n|---|---:|\n"
@@ -124,9 +124,9 @@ fn page(bugs: &[Bug<'_>]) -> String {
     for (by, count) in found {
         let _ = writeln!(page, "| {by} | {count} |");
     }
-    page += "\nAn attack means reading the code and trying schedules to break it; a review, reading the \
-             code without that aim; a newcomer, following the documentation alone; a user, writing \
-             a program.\n";
+    page += "\nAn attack means that someone read the code and tried to break it with schedules; a \
+             review, that someone read the code without that aim; a newcomer, that someone followed \
+             only the documentation; a user, that someone wrote a program.\n";
     let head = "\n| number | what a user saw | found by | found now by |\n|---:|---|---|---|\n";
     let _ = write!(page, "\n## The {SHOWN} worst\n{head}");
     page.extend(bugs.iter().take(SHOWN).map(Bug::row));
@@ -136,9 +136,10 @@ fn page(bugs: &[Bug<'_>]) -> String {
     page += "\n## How to read a line\n\n\
              The fields of `bugs.tsv` are separated by tabs. `number` follows the order of \
              discovery; a new bug takes the next number, and its line goes where the bug belongs by \
-             its class. `status` is `fixed`, `open`, or `removed` if the bug went with its part. \
-             `commits` are those that introduced and fixed the bug. `seeds` is how many of the \
-             seeds that reach the bug's mutant the simulator runs until one finds it. \
+             its class. `status` is `fixed`, `open`, or `removed` if the code with the bug was removed. \
+             `commits` are those that introduced and fixed the bug. `seeds` counts how many \
+             seeds the simulator runs until one detects the bug's mutant; only seeds that reach the \
+             mutant are counted. \
              `simulation` is the simulator, `mutant x` is \
              `cargo run --release -p zoolock-mutants -- x`, and a test is its target and its name:\n\n\
              | target | command |\n|---|---|\n";

@@ -75,8 +75,8 @@ impl Layers {
     }
 }
 
-/// Which files a file uses, each with the first line that does. The name of a file is its path below `src`, without
-/// `.rs` or `/mod.rs`.
+/// The files that a file uses, each with the first line that uses it. The name of a file is its path below `src`,
+/// without `.rs` or `/mod.rs`.
 type Uses = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// The root of a crate declares all files, so it is in no layer.

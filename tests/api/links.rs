@@ -1,5 +1,5 @@
-//! Every page of the repository is read as a file on a forge, and the guide's pages also in rustdoc. Their links have
-//! to work in both.
+//! Checks the links of all pages. Readers open every page as a file on a forge, and the pages of the guide in rustdoc
+//! as well; the links have to work in both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 
 use crate::source::files;
 
-/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
+/// What `src/guide.rs` puts before each page of the guide. If a link has two definitions, the first one is used.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
-/// What it puts there for the pictures.
+/// What `src/guide.rs` puts there for the pictures.
 const PICTURES_FOR_RUSTDOC: &str = "src/guide/pictures/pictures.txt";
 
 /// What is on a page.

@@ -20,7 +20,7 @@ fn every_log_line_is_explained_in_the_guide() {
     println!("{lines:#?}");
     assert!(lines.len() >= 15, "they are not found any more");
     for line in lines {
-        // What is between what it is filled in with.
+        // The fixed parts of the line, between its placeholders.
         let parts = line.split('{').map(|part| part.rsplit('}').next().unwrap_or(part).trim());
         let missing: Vec<_> = parts.filter(|part| !page.contains(part)).collect();
         assert!(missing.is_empty(), "{line:?}: the page does not have {missing:?}");

@@ -37,7 +37,7 @@ pub(crate) fn find(
         _ => None,
     });
     let imports: Vec<_> = imports.flatten().collect();
-    // `use log::log` would mean itself for ever.
+    // Otherwise `use log::log` would be resolved to itself forever.
     let import = imports.iter().find(|(name, path)| name == first && path[0] != *first);
     if let Some((_, import)) = import {
         return find(modules, at, &[&import[..], rest].concat());
@@ -53,7 +53,7 @@ pub(crate) fn find(
     found.ok_or(path.to_vec())
 }
 
-/// What `path` means in a module, if it is an item of this crate.
+/// Returns the item to which `path` resolves in a module, if it is an item of this crate.
 pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<Id> {
     let (place, name) = find(modules, at, path).ok()?;
     Some((place, name.filter(|name| name != "*")?))

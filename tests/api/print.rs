@@ -36,7 +36,7 @@ impl<F: Fn(&[String]) -> Vec<String>> VisitMut for Full<F> {
     }
 
     fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
-        // Of a `self` by value only: that it is changed inside is nobody's business.
+        // Only for `self` by value: whether the method changes it is not part of the API.
         if receiver.reference.is_none() {
             receiver.mutability = None;
         }

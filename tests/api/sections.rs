@@ -27,7 +27,7 @@ fn docs_of_every_lock_type_have_the_same_sections() {
         let found = modules.values().flatten().find(is_it);
         let item = found.unwrap_or_else(|| panic!("there is no {lock}"));
         let text: Vec<_> = begin(item).0.iter().filter_map(doc_line).collect();
-        // Between fences, a line with this sign is one of the code.
+        // Inside a code block, a line with this sign is a line of code, not a heading.
         let prose = text.split(|line| line.starts_with(" ```")).step_by(2);
         let headings = prose.flatten().filter_map(|line| line.strip_prefix(" # "));
         let headings: Vec<_> = headings.collect();

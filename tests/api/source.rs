@@ -19,7 +19,7 @@ pub(crate) type Place = Vec<String>;
 /// Every module with its items, macros expanded.
 pub(crate) type Modules = BTreeMap<Place, Vec<Item>>;
 
-/// A module as it is written, without those below it and without what is for tests only.
+/// A module as it is written, without its submodules and without code that is only for tests.
 pub(crate) struct Source {
     pub(crate) place: Place,
     pub(crate) file: PathBuf,
@@ -96,7 +96,8 @@ fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     sources.push(source);
 }
 
-/// All files below a folder with this extension, but for those that are hidden or in what has one of these names.
+/// Returns all files with this extension below a folder, except hidden files and files in folders with one of
+/// these names.
 pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {

@@ -2,7 +2,7 @@
 //! the abstraction over the system (`zookeeper/src/sys.rs`). A simulation replaces that file. Its seed cannot decide
 //! what other calls return.
 //!
-//! It knows names, not types. So it does not see a loop over a channel, which also waits.
+//! The check works on names, not on types. It therefore does not detect a loop over a channel, which waits as well.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ const PATHS: [(&str, &[&str], &str); 14] = [
     ("Uuid::new_v4", &[], "sys::new_uuid"),
 ];
 
-/// What makes channels, and the types: nothing of it waits.
+/// The functions that create channels, and the channels' types: none of them waits.
 const CHANNELS: [&str; 7] =
     ["bounded", "unbounded", "Sender", "Receiver", "RecvError", "RecvTimeoutError", "TryRecvError"];
 
@@ -142,7 +142,7 @@ pub(crate) struct Said {
     is_method: bool,
 }
 
-/// What is said in tokens, which are the same inside of macros as outside.
+/// The paths and methods in a token stream. Tokens look the same inside macros and outside.
 #[derive(Default)]
 pub(crate) struct Words {
     pub(crate) said: Vec<Said>,

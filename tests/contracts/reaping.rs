@@ -105,7 +105,7 @@ fn process_that_lives_keeps_its_session() {
         process.signal(signal);
         has_looked(&socket);
     }
-    // Nobody but the process itself counts.
+    // Only the end of the process itself matters, not the end of its connection.
     drop(line);
     has_looked(&socket);
     assert!(hold.is_held());

@@ -153,7 +153,7 @@ fn release_wakes_only_admitted_waiters() {
     };
     first.leaves();
     second.comes_in();
-    // The holder also lists who keeps the directory, which it made.
+    // The holder also sends a list, to find out which nodes keep the directory that it created.
     costs("to the next writer", [1, 2]);
     second.leaves();
     readers.iter().for_each(Visitor::comes_in);
@@ -203,7 +203,7 @@ fn write_under_the_same_threads_read_is_an_error() {
         }
         is_told("alone");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // The error also comes while another thread is between the levels of this object.
+        // The error is returned even while another thread is between the two queues of this object.
         let writer = Visitor::start(lock.writer());
         await_nodes(&path, 2);
         is_told("behind another thread");

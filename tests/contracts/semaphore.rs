@@ -58,7 +58,7 @@ fn permits_are_counted_and_returned() {
 }
 
 /// `every` has the cost of one permit. Each permit costs its node and its end; a call also costs the turn's
-/// node, its end, and a list. Where deletions meet, they share a request.
+/// node, its end, and a list. Deletions at the same moment share a request.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
@@ -236,7 +236,9 @@ fn another_limit_is_logged_once_and_a_logger_that_panics_costs_nothing() {
         }
         held.release().unwrap();
         if name != PANICS_THE_LOGGER {
-            let line = format!("WARN {path}: permits were taken under a limit of 3, here it is 2");
+            let line = format!(
+                "WARN {path}: permits were taken under a limit of 3, but the limit here is 2"
+            );
             wait_until("it is logged", SOON, || !warnings(&path).is_empty());
             assert_eq!(warnings(&path), [line]);
         }

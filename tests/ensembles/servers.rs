@@ -110,7 +110,7 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     let queues = Queues::of(&clients, client_of(&ensemble.connect_string(), LONG), 8);
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
-    // Each leader numbers anew, in an epoch of its own.
+    // Each leader starts its transaction numbers again, in an epoch of its own.
     let second = token(&clients[1]);
     queues.are_kept();
     ensemble.kill_leader().unwrap();

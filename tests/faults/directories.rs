@@ -81,15 +81,16 @@ fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     assert_eq!(probe.stat("/locks/job").unwrap().map(|stat| stat.czxid), Some(by_hand.czxid));
 }
 
-/// A call creates its node in the directory, and in case that this is missing also both in one transaction. Between
-/// the two, an operator deletes the node and the directory, so both succeed.
+/// A call creates its node in the directory, and also sends a transaction that creates the directory and a node, in
+/// case the directory is missing. An operator deletes the node and the directory between the two requests, so both
+/// succeed.
 #[test]
 fn call_keeps_one_of_two_nodes_if_the_directory_goes_between_their_creates() {
     let (proxy, client) = behind_a_proxy(SESSION);
     let (path, probe) = (fresh_path("between-creates"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let lock = lock_of(&client, &path);
-    // The first one tries to make the directory, and is refused.
+    // The first transaction tries to create the directory, and is refused.
     let making = proxy.on(Op::Multi).nth(2).hold_request();
     let call = locking(&lock);
     assert!(making.wait(SOON), "{:#?}", proxy.log());

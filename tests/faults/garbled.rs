@@ -28,7 +28,7 @@ fn error(frame: &Frame<'_>, code: i32) -> Fate {
     Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
 }
 
-/// Sends a look in the place of a deletion: without its version, and without a watch.
+/// Replaces a deletion by a check whether the node exists, without the version and without a watch.
 fn look_instead(deletion: &Frame<'_>) -> Fate {
     let mut body = deletion.body[..deletion.body.len() - 4].to_vec();
     body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
@@ -37,12 +37,12 @@ fn look_instead(deletion: &Frame<'_>) -> Fate {
 }
 
 fn another_path(frame: &Frame<'_>) -> Fate {
-    // The stat at the end stays.
+    // The `Stat` at the end is kept.
     let (header, stat) = (&frame.body[..HEADER], &frame.body[frame.body.len() - 68..]);
     Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
-/// Returns the path of a directory that exists, so that creates and deletions are no part of a transaction.
+/// Returns the path of a directory that exists, so that creates and deletions are not part of a transaction.
 fn directory(name: &str) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create_all(&path).unwrap();

@@ -124,10 +124,11 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let token = CancelToken::new();
     let wait = |_| locking_by(&rw_of(&own, "/contended").reader(), &token);
     let calls: Vec<_> = (0..waiting).map(wait).collect();
-    // A look ends with a request for watches.
+    // The last request of a waiter that has listed is for watches.
     let all = waiting as u64;
     wait_until("all have sent their first look", SOON, || proxy.requests(Op::SetWatches) == all);
-    // This answer comes after those. A waiter without an answer in the outage asks again later.
+    // This answer arrives after the answers to the waiters. A waiter that got no answer before the
+    // outage would list again later.
     own.contenders("/other").unwrap();
     proxy.refuse(true);
     server.stop().unwrap();
@@ -138,7 +139,7 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     proxy.refuse(false);
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
     let other = lock_of(&own, "/other");
-    // These answers come after theirs.
+    // These answers arrive after the answers to the waiters.
     for _ in 0..3 {
         other.acquire().unwrap().release().unwrap();
     }

@@ -17,7 +17,8 @@ fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
     hold.valid_for()
 }
 
-/// The session is resumed on it, but the answer that would renew the lease never comes.
+/// The session is resumed on the second connection, but the answer that would renew the lease never
+/// arrives.
 #[test]
 fn silent_second_connection_leaves_time_for_a_third() {
     // The client knows two ways, and is connected by the first.

@@ -151,7 +151,7 @@ fn views_of_ended_holds_use_no_quota() {
     println!("{} views of {} bytes each", views.len(), deep.len());
 }
 
-/// The number of wake-ups of the client's timer.
+/// Returns how often the client's timer has been woken.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let statuses =
@@ -188,7 +188,7 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
         thread::sleep(second);
         let woken = wake_ups() - before;
         println!("{woken} wake-ups in a second");
-        // Ten checks of the lease, and an occasional heartbeat.
+        // In a second there are ten checks of the lease, and an occasional heartbeat.
         woken < 25
     });
 }
@@ -211,7 +211,7 @@ fn replaced_single_node_is_not_mistaken_for_the_own() {
     assert!(stays && next.is_held(), "the next owner is gone");
 }
 
-/// An overloaded server may refuse a read. Here a missing permission refuses it.
+/// An overloaded server may refuse a read. In this test, a missing permission causes the refusal.
 #[test]
 fn watch_refused_once_is_set_later() {
     let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
@@ -228,7 +228,7 @@ fn watch_refused_once_is_set_later() {
     assert!(received.is_ok(), "the request was not received");
 }
 
-/// The look that grants a permit is under way when the limit drops.
+/// The limit is lowered while the list that will grant a permit is in flight.
 #[test]
 fn lowered_limit_counts_for_a_look_under_way() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
@@ -244,7 +244,7 @@ fn lowered_limit_counts_for_a_look_under_way() {
     semaphore.set_limit(2).unwrap();
     last.release().unwrap();
     look.release();
-    // The look was answered before this call.
+    // The list was answered before this call.
     own.contenders(&path).unwrap();
     let looks = proxy.requests(Op::GetChildren);
     let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));

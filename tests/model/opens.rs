@@ -3,23 +3,27 @@
 //! one holds at the beginning, and rivals stand behind the waiters.
 //!
 //! A waiter lists, and watches its own node and the two nearest ahead. If only one is ahead, and its holder
-//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's own `Stay`. A list
-//! stays true for ever, since no node comes before an existing one, except a downgraded read in its write's
-//! place. So the end of the only node ahead proves that the waiter's node is first, if that node existed at
-//! that instant. An operator may have deleted it, or its session may have expired.
+//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's own `Stay`. What a
+//! list shows ahead of a node stays valid, because no node comes before an existing one, except a downgraded
+//! read in the position of its write. Therefore, when the only node ahead ends, the waiter's node is first,
+//! provided that it existed at that instant. An operator may have deleted it, or its session may have
+//! expired.
 //!
 //! Three parts run concurrently for each client. The server applies its requests in order, and sends answers
 //! and events in that order. The client's reader takes each message, and reports an event at once, or lists
-//! first and reports both. The waiter's thread takes its time: any other step may come before its own.
+//! first and reports both. The waiter's thread may be arbitrarily slow: any other step may come before its
+//! own.
 //!
-//! A grant is right if the node is or was first at the server. If it only was, an operator has deleted it
-//! since, and the hold is lost like any other with a deleted node. How that is noticed is not checked here,
-//! nor is the lease: a hold ends at the instant when its node is deleted, and the sessions of holders meet no
-//! faults. A waiter granted without having been first holds without a node until its release.
+//! A grant is right if the node is or was first at the server. If it was first but no longer is, an operator
+//! has deleted it since, and the hold is lost like any other hold whose node was deleted. This model checks
+//! neither how that is detected nor the lease: a hold ends at the instant when its node is deleted, and no
+//! fault affects the sessions of holders. A waiter granted without having been first holds without a node
+//! until its release.
 //!
-//! A client gets no event of a node that is unreadable by then. A waiter looks again in the end and is
-//! granted nevertheless. That is about other clients' nodes. An operator that hides and deletes a waiter's
-//! own node lets it in without a node: that is a hold with a deleted node, and is noticed as such.
+//! A client gets no event of a node that it may not read at that time. The waiter lists again later and is
+//! granted nevertheless. This applies to the nodes of other clients. If an operator hides and deletes a
+//! waiter's own node, the waiter may be granted without a node; this is a hold whose node was deleted, and is
+//! detected as such.
 //!
 //! Left out: creates applied long after their connection has broken, which belong to the queue (their numbers
 //! are higher than those of all nodes that could have been seen); changes of a node while its watcher has no

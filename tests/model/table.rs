@@ -34,13 +34,13 @@ pub(crate) enum Broken {
     LossIsRefusal,
     /// A look that failed counts as one that showed nothing.
     FailureShowsNothing,
-    /// A look counts for the connection on which its answer comes. A cut came between.
+    /// A look counts for the connection on which its answer arrives, although the connection was cut in between.
     LookMovesAlong,
     /// The last look needs no `sync`: it may be answered by a follower that is behind.
     LastLookIsOld,
-    /// Nobody looks when the time is over.
+    /// The client does not look when the time is over.
     TimeIgnored,
-    /// A call keeps to itself what it gives up.
+    /// A call does not report what it gives up.
     KeptToItself,
 }
 

@@ -140,7 +140,7 @@ fn batch_begins_after_one_that_hangs_is_aborted() {
 fn fenced_register_loses_no_update_of_a_stopped_process() {
     let said = run("fenced_register");
     let (before, behind) = said.split_once("goes on\n").expect("it goes on");
-    // The holder after the stopped one had read, but not written, when that one continued.
+    // When the stopped holder continued, the next holder had already read, but not yet written.
     assert_eq!(before.matches(" has claimed, and has read 0\n").count(), 2);
     assert!(!before.contains("has written"));
     assert!(behind.lines().next().expect("a line").contains(" is refused: "));
@@ -170,7 +170,8 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
     };
     let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
     wait_until("it is ready", SOON, is_ready);
-    // A busy machine may have no answer from ZooKeeper in time. The service says so, and may have counted all the same.
+    // On a busy machine, the answer of ZooKeeper may arrive too late. The service says so, and may have counted all the
+    // same.
     let (mut asked, mut count) = (0, None);
     wait_until("a lamp is reserved", SOON, || {
         let answer = ask(&items, "POST /items/lamp/reserve");

@@ -7,7 +7,7 @@ use zoolock::{Client, ClientBuilder, DistributedLock, Error, Registration, Resul
 use common::secured::{ANN, BOB, Secured};
 use common::*;
 
-/// What a client with these settings is told.
+/// Returns the error that a client with these settings gets.
 fn taken(client: &Client, path: &str) -> Result<String> {
     let lock = DistributedLock::new(client, path)?;
     Ok(format!("{:?}, taken: {}", client.session_timeout(), lock.try_lock()?))

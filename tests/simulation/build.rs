@@ -99,12 +99,12 @@ fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     calls.map(|(at, _)| (at, literal(&text[at..]))).collect()
 }
 
-/// Returns the first string in a text. No string that is looked for contains a quote.
+/// Returns the first string in a text. None of the searched strings contains a quote.
 fn literal(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or_default()
 }
 
-/// Returns the variants of the enum that begins like this.
+/// Returns the variants of the enum whose declaration starts with this text.
 fn variants<'a>(text: &'a str, enumeration: &str) -> Vec<(usize, &'a str)> {
     let start = text.find(enumeration).expect("an enum");
     let end = start + text[start..].find("\n}").expect("its end");

@@ -132,7 +132,7 @@ impl Dialer {
                     match rest(shared) {
                         None => {
                             let is_second = !round.under_way.is_empty();
-                            sys::reached_if(is_second, "a server is tried beside a slow one");
+                            sys::reached_if(is_second, "a second server is tried in parallel");
                             round.start(target, now);
                             round.next_start = now + stagger;
                             continue;
@@ -221,7 +221,7 @@ impl Round {
                     return Some((stream, target));
                 }
                 Ok(false) if now >= begun + limit => {
-                    sys::reached("a connection does not stand in time");
+                    sys::reached("a connection is not established in time");
                     let reason = format!("no answer in {limit:.1?}");
                     self.failed(target, ConnectFailure::Silent, &reason);
                     self.is_silent = true;

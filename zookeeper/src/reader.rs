@@ -85,7 +85,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
         while let Some((stream, target)) = dialer.next(&mut round, shared) {
             let begun = sys::now();
             if rest(shared).is_some() {
-                sys::reached("a connection stands too late to be used");
+                sys::reached("a connection is established too late to be used");
                 // Connecting took too long, so the client must first leave the session alone for a
                 // while.
                 continue;

@@ -128,7 +128,7 @@ impl Shared {
     fn send_only<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
             true => {
-                sys::reached("a call comes behind the end of the timer");
+                sys::reached("a call begins after the end of the timer");
                 self.deliver_aside(inner);
             }
             false => self.send(inner),
@@ -155,7 +155,7 @@ impl Shared {
             let mut next = if is_full { sys::now() + FULL } else { inner.planned };
             self.deliver_aside(inner);
             if self.lines.retry() | self.callbacks.retry() {
-                sys::reached("what is done aside waits for a thread");
+                sys::reached("a background job waits for a thread");
                 next = next.min(sys::now() + STUCK);
             }
             self.alarm.sleep(self.remind().map_or(next, |due| due.min(next)));
@@ -181,7 +181,7 @@ impl Shared {
         // The timer checks for the end under this mutex, and then drops all earlier callbacks.
         let inner = self.state.lock();
         if inner.core.is_over() {
-            sys::reached("a reminder comes behind the end");
+            sys::reached("a timer callback is added after the end");
             return;
         }
         self.reminders.lock().entry(when).or_default().push(Box::new(callback));
@@ -220,7 +220,7 @@ impl Shared {
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
-            sys::reached("the reader waits until all is told");
+            sys::reached("the reader waits until all outputs are delivered");
             self.told.wait(&mut inner);
         }
         inner
@@ -316,7 +316,7 @@ impl Shared {
         let mut inner = self.state.lock();
         inner.has_more = true;
         if inner.is_telling {
-            sys::reached("a thread leaves what is to be told to another");
+            sys::reached("a thread leaves its outputs to the one that delivers");
             return;
         }
         inner.is_telling = true;

@@ -107,7 +107,7 @@ fn another_limit_is_shown_and_warned_of() {
     let path = fresh_path("limits");
     let _first = started(&["--semaphore=3"], &path, LISTENS);
     let waiting = runs(&["--semaphore=30", "--permits=30"], &path, "true");
-    waiting.says("permits were taken under a limit of 3, here it is 30");
+    waiting.says("permits were taken under a limit of 3, but the limit here is 30");
     let list = prints(&["list", &path]);
     let lines: Vec<_> = list.lines().collect();
     assert_eq!(lines.len(), 3, "a line for a call: {list}");

@@ -142,7 +142,7 @@ fn addresses_without_a_zookeeper_are_distinguished() {
     finds(&said, "problem", &[&closes, "it closes the connection without an answer"]);
     finds(&said, "problem", &[&hangs, "it accepts connections but does not answer"]);
     assert_eq!(row(&said, &hangs)[1..], ["-"; 6]);
-    finds(&said, "problem", &["it is not a ZooKeeper server, it answers \"HTTP/1.1 400"]);
+    finds(&said, "problem", &["it is not a ZooKeeper server (it answers \"HTTP/1.1 400"]);
     finds(&said, "problem", &["no-such-host.invalid: the name does not resolve"]);
     finds(&said, "problem", &["failed to connect to ZooKeeper at"]);
 }

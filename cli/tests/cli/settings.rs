@@ -37,7 +37,7 @@ fn environment_overrides_the_settings_file() {
         assert!(!errors.contains("hunter2"), "{errors}");
     }
     let (_, errors) = list("conect = 'a'", &[]);
-    assert!(errors.starts_with("zoolock: invalid --config: there is no setting"), "{errors}");
+    assert!(errors.starts_with("zoolock: invalid --config: unknown setting"), "{errors}");
     let mut variable = zoolock(&["list", "/path"]);
     variable.env("ZOOKEEPER_CONFIG", &file);
     let (_, _, errors) = ends(variable);

@@ -22,7 +22,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Each way, with this timeout.
+    /// Returns each way to call, with this timeout.
     pub fn each(patience: Duration) -> [Ask; 4] {
         [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Within(Wait::within(patience))]
     }

@@ -275,9 +275,10 @@ impl Subject {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// Returns the creates, deletions, lists, reads and transactions of a lock and unlock without rivals, of a try and
-    /// unlock, and of a try that is refused. A transaction creates the directory with a node, and another one deletes
-    /// both. A try lists before that. A semaphore's turn is a second node, for which a try does not wait.
+    /// Returns the numbers of creates, deletions, lists, reads and transactions for three cases: a lock and unlock
+    /// without rivals, a try and unlock, and a try that is refused. A transaction creates the directory with a node,
+    /// and another one deletes both. A try lists before that. A semaphore's turn is a second node, for which a try does
+    /// not wait.
     pub fn costs(self) -> [[u64; 5]; 3] {
         match self.kind {
             // The create itself shows the state, and a read who is there.

@@ -9,8 +9,8 @@ use common::*;
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Expects the call to fail as busy, and not early. A call that a slow machine leaves no time for its answers
-/// reports that, and is repeated.
+/// Expects the call to report a busy lock, and not before its deadline. If a slow machine leaves the call no
+/// time for its answers, the call reports that, and is repeated.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
     let seen = answered(|| {
         let begun = Instant::now();
@@ -63,7 +63,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         .result("a call behind another thread");
         assert_eq!(subject.await_nodes(&path, nodes.len()), nodes);
         object.unlock().unwrap();
-        // Timeouts of every size are accepted. The short ones leave a node no time to go.
+        // Timeouts of every size are accepted. The short ones end before a node could be deleted.
         let past = Instant::now().checked_sub(SOON).unwrap_or_else(Instant::now);
         let nanosecond = Duration::from_nanos(1);
         let brief = [Ask::For(Duration::ZERO), Ask::Within(past.into()), Ask::For(nanosecond)];

@@ -10,7 +10,7 @@ use zoolock::{CancelToken, Error, Hold, HoldState, LossReason, Result, Wait};
 use super::Pair;
 use common::*;
 
-/// Two visits and one with a timeout, all asleep in their waits.
+/// Starts two visits without a timeout and one with a timeout, all of which sleep while they wait.
 fn waits(object: &Object, token: &CancelToken) -> [Task<Result<()>>; 3] {
     let (timed, wait) = (object.clone(), Wait::within(SOON * 2).cancelled_by(token));
     let timed = move || timed.lock_within(wait).and_then(|_| timed.unlock());

@@ -59,7 +59,8 @@ fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
         is_invalid("margin", &refused);
         assert!(refused.unwrap_err().to_string().contains(&format!("{most:?}")));
     }
-    // Before the first session the granted timeout is not known, so the calls say so.
+    // Before the first session, the granted timeout is unknown, so the calls return the error instead of the
+    // constructor.
     let lazy = Client::builder(connect_string()).session_timeout(SESSION).connect_lazily();
     let options = LockOptions::new().margin(Duration::MAX);
     let lock = DistributedLock::with_options(&lazy.unwrap(), path, options);

@@ -89,7 +89,7 @@ fn background_release_does_not_wait_for_the_answer() {
     });
 }
 
-/// Long enough for a look in between, on most machines.
+/// Long enough to check the lock in between, on most machines.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]

@@ -164,13 +164,14 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
         assert_eq!(subject.await_nodes(&path, 1), node);
         // Other threads and clients wait as usual.
         let mut waiters = vec![Task::spawn_blocked(visit(second.clone()))];
-        // A writer queues behind a read of its own process. Other rivals share a first level.
+        // A writer queues in ZooKeeper behind a read of its own process. Other rivals share the
+        // in-process queue.
         let queued = if subject.is_exclusive() { 1 } else { 2 };
         subject.await_nodes(&path, queued);
         waiters.push(Task::spawn_blocked(visit(stranger)));
         subject.await_nodes(&path, queued + 1);
         is_told(&third, "in the queue");
-        // The error comes even here, where another thread is between the two levels.
+        // The error is returned even here, where another thread is between the two queues.
         is_told(&second, "behind a thread of this object");
         let by_a_stranger = subject.rival(&others, &path).try_lock();
         assert!(matches!(by_a_stranger, Ok(false)), "{by_a_stranger:?}");

@@ -77,7 +77,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
 fn directory_of_another_client_costs_three_requests_per_acquisition() {
     every_subject_that(has_a_directory_that_goes, |subject| {
         let ((proxy, client), above) = (behind_a_proxy(SOON), fresh_path("orders"));
-        // The client knows the directory above from now on.
+        // From now on, the client has a record of the directory above.
         lock_of(&client, &format!("{above}/first")).acquire().unwrap().release().unwrap();
         let path = format!("{above}/lock");
         shared_probe().unwrap().create(&path, b"", false, false).unwrap();

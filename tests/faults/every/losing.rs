@@ -70,7 +70,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
 #[test]
 fn deleted_node_is_a_loss_watched_or_not() {
     every_subject(|subject| {
-        // An unlock without a wait returns Ok, and the loss is counted later.
+        // An unlock that does not wait for the answer returns `Ok`, and the loss is counted later.
         let asks = subject.goes_with_its_unlock() && !subject.releases_in_the_background();
         let unnoticed = asks.then_some((false, false));
         for (noticed, watched) in [(true, false), (true, true)].into_iter().chain(unnoticed) {
@@ -110,7 +110,8 @@ fn deleted_node_is_a_loss_watched_or_not() {
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
                 is_over(subject, &client, &own, &path, next);
             } else {
-                // Nobody has created another node. The client would mistake another single node for its own.
+                // No client has created another node, because the client would mistake another single node
+                // for its own.
                 says_lost(subject, own.unlock(), LossReason::NodeDeleted);
                 assert!(next.try_lock().unwrap());
                 next.unlock().unwrap();

@@ -3,8 +3,8 @@
 //! # The lines
 //!
 //! The arguments of a peer are the address of the server and a name. It writes `ok` when it is connected. Then it
-//! answers each line that it reads with one line: `ok`, or `error` and a reason. It ends at once at the end of its
-//! standard input, also in the middle of a command.
+//! answers each line that it reads with one line: `ok`, or `error` and a reason. It exits as soon as its standard input
+//! ends, even in the middle of a command.
 //!
 //! | line | what it does |
 //! |---|---|

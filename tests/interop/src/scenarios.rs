@@ -8,7 +8,7 @@ use crate::{Implementation, Kind, Peer, SOON, Stage, client};
 
 const TURNS: usize = 20;
 
-/// A lock of theirs, and one of ours that it excludes at the same path.
+/// A lock of the other implementation, and the lock of ours that it excludes at the same path.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
     /// The line that takes theirs, before the path and behind it.
@@ -192,7 +192,7 @@ fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// A reader of ours shares the lock with a reader of theirs, and the reverse.
+/// A reader of ours shares the lock with a reader of the other implementation, and the other way round.
 pub fn readers_share(theirs: &Implementation) {
     let stage = Stage::new("rw-share");
     let [mut peer] = theirs.start();

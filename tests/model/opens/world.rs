@@ -13,7 +13,7 @@ pub(crate) type Node = u8;
 pub(crate) const WRITE: Node = 0;
 const READ: Node = 1;
 pub(crate) const FIRST_OF_WAITERS: Node = 2;
-/// Stands for everybody behind the waiters.
+/// Stands for all contenders behind the waiters.
 const RIVAL: usize = usize::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -55,7 +55,7 @@ pub(crate) enum Request {
     List,
     /// Sent by the reader, after an event.
     ListBehind,
-    /// Watches nodes. Those that do not exist are told at once.
+    /// Watches nodes. Nodes that do not exist are reported at once.
     Watch(New),
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Waiter {
     /// How often the session was resumed, and had been when the thread took its place.
     resumed: u64,
     stood: u64,
-    /// Whether an event since the last look was not sent. The waiter does not know.
+    /// Whether an event since the last look was not sent. The waiter is not notified.
     pub(crate) was_not_told: bool,
 
     // State of the thread.

@@ -26,7 +26,7 @@ pub(crate) struct Tree {
     pub(crate) target: PathBuf,
 }
 
-/// The mutants in the lines of files of the copy.
+/// The mutant in each line of each file of the copy.
 type Lines = BTreeMap<(PathBuf, usize), usize>;
 
 /// Returns the messages of cargo.
@@ -43,7 +43,7 @@ impl Tree {
         Tree { root: root.to_owned(), path: work.join("tree"), target: work.join("target") }
     }
 
-    /// Copies the tree with the mutants woven into it, and takes out those that do not compile. Returns their numbers.
+    /// Copies the tree, inserts the mutants, and removes those that do not compile. Returns their numbers.
     pub(crate) fn weave(
         &self,
         sources: &mut Sources,
@@ -108,7 +108,7 @@ impl Tree {
         manifest.replacen("[dependencies]\n", &format!("[dependencies]\n{line}\n"), 1)
     }
 
-    /// Compiles everything that has mutants, and returns those at which there are errors.
+    /// Compiles all packages with mutants, and returns the mutants that do not compile.
     fn check(&self, lines: &Lines) -> Result<BTreeSet<usize>, String> {
         let mut bad = BTreeSet::new();
         let real = ["zoolock-zookeeper", "zoolock", "zoolock-cli"].map(|name| ["--package", name]);
@@ -135,8 +135,8 @@ impl Tree {
         Ok(bad)
     }
 
-    /// Returns the mutant in one of these places, those that cargo names first, or where a macro is used that is in
-    /// them.
+    /// Returns the mutant in one of these places, with those first that cargo marks as primary, or in the place where
+    /// a macro in them is used.
     fn mutant(&self, spots: &Value, lines: &Lines) -> Option<usize> {
         let mut spots: Vec<_> = spots.as_array()?.iter().collect();
         spots.sort_by_key(|spot| spot["is_primary"] != true);

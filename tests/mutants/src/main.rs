@@ -1,6 +1,7 @@
 //! Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
 //!
-//! All mistakes are in one build, each behind a switch: a function with mutants has a body for each beside its own.
+//! All mutants are in one build, each behind a switch: a function with mutants contains an additional body for each of
+//! them.
 
 mod build;
 mod mutant;
@@ -23,19 +24,20 @@ use tests::Target;
 
 /// Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
 ///
-/// Runs the mutants of `tests/mutants/table.toml`, all or those named, and prints a line for each. Fails if one lives. Random mutants are
+/// Runs the mutants of `tests/mutants/table.toml`, all or those named, and prints a line for each. Fails if one
+/// survives. Random mutants are
 /// only reported.
 #[derive(Parser)]
 struct Args {
     /// Names of mutants in the table [default: all of them]
     names: Vec<String>,
-    /// Only see whether each mutant of the table has its place
+    /// Only check whether the text of each mutant in the table exists in its file
     #[arg(long)]
     check: bool,
-    /// Run so many random mutants of cargo-mutants instead of the table
+    /// Run N random mutants of cargo-mutants instead of those in the table
     #[arg(long, value_name = "N", conflicts_with = "names")]
     random: Option<usize>,
-    /// Decides which random mutants
+    /// The seed that selects the random mutants
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Seeds of the simulation, from 0 on. Each mutant runs with those that reach it

@@ -18,7 +18,7 @@ pub(crate) struct Process {
 pub(crate) enum Silence {
     /// The process has ended, with success or without.
     Ended { is_success: bool },
-    /// Nothing has come for so long that nothing will.
+    /// The process has printed nothing for so long that it must be stuck.
     Stuck,
 }
 
@@ -39,7 +39,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// Returns the next line, which has to come within a time.
+    /// Returns the next line, if it arrives within `patience`.
     pub(crate) fn line(&mut self, patience: Duration) -> Result<String, Silence> {
         self.lines.recv_timeout(patience).map_err(|why| match why {
             RecvTimeoutError::Timeout => Silence::Stuck,
@@ -52,13 +52,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Does this for each of several things, some at a time, and returns what comes of each, in their order.
+/// Calls `work` for each thing, with up to `jobs` calls at a time, and returns the results in the order
+/// of the things.
 pub(crate) fn map_all<T: Sync, R: Send>(
     jobs: usize,
     things: &[T],

@@ -38,12 +38,12 @@ pub(crate) struct Board {
     /// Programs that have carried out their plans, and those that have closed.
     pub done: BTreeSet<Process>,
     pub closed: BTreeSet<Process>,
-    /// How long each machine stood still, and until when. For no time, its clock was set.
+    /// How long each machine was paused, and until when. A duration of zero means that its clock was set.
     pub stalls: Vec<(Process, Duration, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
     /// What observers have received on each thread since its last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
-    /// Number of operators that still have a right to give back.
+    /// The number of operators that still have to restore a permission.
     pub operators: usize,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
-/// Notes that a machine stands still from now on, for this long.
+/// Records that a machine is paused from now on, for this long.
 pub(crate) fn stands_still(process: Process, time: Duration) {
     board(|board| board.stalls.push((process, time, kernel::elapsed() + time)));
 }
@@ -157,14 +157,14 @@ struct Shared {
     is_closed: Cell<bool>,
     /// The token of the calls for each object, until it is cancelled and another one takes its place.
     tokens: Vec<RefCell<Token>>,
-    /// Number of calls at each place that have begun, and that have returned.
+    /// How many calls at each place have begun, and how many have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
     observer: Option<Arc<TestObserver>>,
     /// Number of ends of holds that were to be reported, and that were.
     ends: Arc<[AtomicU64; 2]>,
 }
 
-/// The token of calls, and since when it is certainly cancelled.
+/// A cancel token of calls, and the instant from which on it is certainly cancelled.
 #[derive(Clone, Default)]
 struct Token {
     token: CancelToken,

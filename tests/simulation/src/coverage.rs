@@ -15,41 +15,50 @@ pub const ENOUGH: u64 = 10_000;
 
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
-    ("the answer to a create is of another node", "no frame is changed: see `faults garbled`"),
+    ("the answer to a create names another node", "no frame is changed: see `faults garbled`"),
     ("an answer out of order is refused", "no frame is changed: see `client-it hostile::answers`"),
-    ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
-    ("a server does not know a request, and says so before its turn", "simulated ones know all"),
-    ("a call finds contenders that it does not see", "no plan has a latch"),
-    ("a leader finds contenders that do not see it", "no plan has a latch"),
+    (
+        "a waiting call pauses for an overloaded server",
+        "the servers of the locks are never too busy",
+    ),
+    ("a server answers an unknown request out of order", "simulated ones know all"),
+    ("a call finds contenders that ignore it", "no plan has a latch"),
+    ("a leader finds contenders that ignore it", "no plan has a latch"),
     ("a session timeout is too short", "the simulated servers grant what their settings say"),
-    ("a server only takes reads", "the simulated servers have no mode for that"),
+    ("a server is read-only", "the simulated servers have no mode for that"),
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
 
 /// Events that need not occur in [`ENOUGH`] seeds, and what they take.
 const SELDOM: &[(&str, &str)] = &[
-    ("a look is put off without a connection", "an outage late in a wait of many timeouts"),
-    ("a call has one node too many", "more cuts behind creates that are carried out late"),
-    ("a call is ended while it replaces a node", "a cancel while a node takes another's place"),
     (
-        "a guarded write comes behind the end of its hold",
+        "a list is postponed until there is a connection",
+        "an outage late in a wait of many timeouts",
+    ),
+    ("a call has one node too many", "more cuts behind creates that are carried out late"),
+    ("a call ends while it replaces a node", "a cancel while a node takes another's place"),
+    (
+        "a guarded write begins after the end of its hold",
         "a late write, with the next acquisition begun",
     ),
     ("a lease runs out while a hold is granted", "a client that stalls at the answer that grants"),
-    ("a node to be removed is another one by now", "`break_lock` of a node that is planted anew"),
-    ("a read finds that its write is gone", "a write deleted between a create and its list"),
-    ("a request finds the session over", "a request while the end of its session is agreed on"),
-    ("an unlock finds its session over", "a session that ends while its connection still asks"),
-    ("the answer to a handshake comes too late", "one held back for as long as a client waits"),
     (
-        "what a thread has left is of another session",
+        "another node has replaced a node to be removed",
+        "`break_lock` of a node that is planted anew",
+    ),
+    ("a read finds that its write is gone", "a write deleted between a create and its list"),
+    ("a request finds its session ended", "a request while the end of its session is agreed on"),
+    (
+        "an unlock finds that its session has ended",
+        "a session that ends while its connection still asks",
+    ),
+    ("the answer to a handshake arrives too late", "one held back for as long as a client waits"),
+    (
+        "a handed-over node belongs to another session",
         "a session that ends between two acquisitions",
     ),
-    ("what became of a node that was left is not told in time", "a stall as a node is replaced"),
-    (
-        "what was left to a thread is over by now",
-        "a lease's end, or a cut, between two acquisitions",
-    ),
+    ("the result of replacing a node arrives too late", "a stall as a node is replaced"),
+    ("handed-over nodes have already ended", "a lease's end, or a cut, between two acquisitions"),
 ];
 
 /// Counts a variant of an enum of this class, whose variants `build.rs` finds.

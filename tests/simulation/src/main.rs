@@ -29,7 +29,7 @@ struct Args {
     /// Print the whole trace of the first seed, whether it fails or not
     #[arg(long)]
     trace: bool,
-    /// Fail only for histories that are not linearizable
+    /// Fail only if a history is not linearizable
     #[arg(long)]
     linearizable: bool,
     /// Print seeds whose plans reach what fewer than one of a hundred seeds reach, for `plan/rare.rs`

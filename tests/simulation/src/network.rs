@@ -28,9 +28,9 @@ pub(crate) struct World {
     random: Rng,
     latency: Duration,
     links: BTreeMap<u64, Link>,
-    /// Sockets by the servers' connections.
+    /// The socket that belongs to each connection of a server.
     sockets: BTreeMap<u64, u64>,
-    /// The servers' names, and the last question of each process for each server.
+    /// The servers' names, and the last lookup of each server by each process.
     names: Vec<Name>,
     asked: BTreeMap<(Process, usize), Question>,
     /// All faults are over.
@@ -47,7 +47,7 @@ thread_local! {
 /// The name of a server. Its earlier addresses belong to strangers of another ensemble.
 #[derive(Default, Clone)]
 struct Name {
-    /// Number of the server's moves, which is part of its address, and time of the last one.
+    /// How often the server has moved, which is part of its address, and when it last moved.
     moves: u8,
     moved: Duration,
     /// The name is not found until then, or only answered then.
@@ -98,7 +98,7 @@ pub(crate) struct Machine {
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
-/// Time of the slowest answer to a question for a name.
+/// The time that the slowest lookup of a name takes.
 pub(crate) const SLOW_NAME: Duration = Duration::from_secs(3);
 /// Limit on the latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);

@@ -29,7 +29,7 @@ pub struct Plan {
     pub(crate) has_names: bool,
     /// Locks take no shortcuts.
     pub(crate) always_lists: bool,
-    /// Directories whose next node gets this number, as if they had been used before.
+    /// Directories in which the next node gets this number, as if many nodes had been created there before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
     pub clients: Vec<ClientPlan>,
     /// Programs without locks. Faults number them after the clients.
@@ -207,13 +207,13 @@ pub enum FrameFault {
     /// Half of the frame arrives.
     Tear,
     Delay(Duration),
-    /// The process stands still while it takes the frame.
+    /// The process is paused while it handles the frame.
     Freezes(Duration),
-    /// Somebody meddles with the request's node this long before the request arrives.
+    /// Another client changes the request's node this long before the request arrives.
     Meets(Meddling, Duration),
 }
 
-/// How somebody meddles with a node.
+/// How another client changes a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meddling {
     Asks,
@@ -331,7 +331,7 @@ impl fmt::Display for Place {
 }
 
 impl Plan {
-    /// Returns whether no fault costs a hold, unless somebody closes or asks for the lock.
+    /// Returns whether no fault causes the loss of a hold, unless a client is closed or the lock is requested.
     pub fn is_gentle(&self) -> bool {
         let is_gentle = |fault: &Fault| match fault {
             Fault::Frame { what, .. } => {
@@ -392,7 +392,7 @@ impl Plan {
         self.timed_faults().any(|(_, what)| is_it(what))
     }
 
-    /// Returns whether all faults are acts of operators, so that nobody is cut off.
+    /// Returns whether all faults are actions of operators, so that no client is disconnected.
     pub(crate) fn is_steady(&self) -> bool {
         self.faults.iter().all(Fault::is_of_operators)
     }

@@ -77,7 +77,7 @@ pub(crate) enum Node {
 pub(crate) enum Since {
     /// The first one of all.
     Ever,
-    /// The newest that the session has seen, and this many before.
+    /// The newest transaction that the session has seen, minus this number.
     Before(i64),
     /// Nothing is reported at once but missing nodes.
     Future,
@@ -99,7 +99,7 @@ pub(crate) enum RawCall {
     Several(Vec<RawCall>),
 }
 
-/// Adds programs to some plans, beside the clients or in place of them.
+/// Adds programs without locks to some plans, in addition to the clients or instead of them.
 pub(crate) fn add(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed ^ 0x0c11e47);
     let is_alone = match random.u8(..8) {
@@ -145,7 +145,7 @@ pub(crate) fn add(plan: &mut Plan) {
     }
 }
 
-/// Makes one server lag, and clients reconnect with transactions that it has not seen.
+/// Makes one server lag, and makes clients reconnect that have seen transactions which this server has not applied.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
     let lag = FaultKind::Lag { server: random.usize(..servers), time: timeout * 8 };
     let mut faults = vec![lag.at(ms(random, 1, 500))];

@@ -67,14 +67,14 @@ pub(crate) fn settings(settings: Settings) -> Settings {
     Settings { rules, ..settings }
 }
 
-/// Notes what comes to the servers.
+/// Records what the servers receive.
 pub(crate) fn came(act: impl FnOnce() -> Act) {
     if RECORDED.with_borrow(Option::is_some) {
         ACTS.with_borrow_mut(|acts| acts.push(act()));
     }
 }
 
-/// Notes what the servers do about what came since the last call.
+/// Records how the servers have reacted to what they received since the last call.
 pub(crate) fn done(sent: &[(u64, Outgoing)], committed: &[Committed]) {
     RECORDED.with_borrow_mut(|recorded| {
         let Some((_, recorded)) = recorded else { return };

@@ -1,5 +1,5 @@
-//! Runs many seeds in worker processes. Memory leaked by killed clients ends with its worker, and a crash is reported
-//! with the seeds of its worker.
+//! Runs many seeds in worker processes. Memory that killed clients leak is freed when their worker ends, and a crash
+//! is reported with the seeds of its worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

@@ -307,7 +307,7 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
             kernel::after(time, move || fail_spawns(process, 0.0));
         }
         FaultKind::Kill { client } => {
-            // It may be dead already.
+            // The client may already be dead.
             if let Some(client_plan) =
                 plan.clients.get(client).filter(|_| !kernel::is_dead(processes[client]))
             {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const NAP: Duration = Duration::from_millis(10);
 
 /// A thread that only sleeps until this is dropped, and adds up how late it wakes. [`in_all`](Self::in_all)
-/// returns the sum, which no tested call is to blame for.
+/// returns the sum, which was caused by the machine and not by the tested call.
 ///
 /// A sum and not a maximum, since other threads may have been late each time.
 #[derive(Debug)]

@@ -108,7 +108,7 @@
 //!   sleep.
 //! - Session timeouts are from 1 s to 60 s here. On a busy machine, short sessions end without a
 //!   fault: take 10 s, and a second or two only if the test waits for the end.
-//! - Look at nodes with a [`Probe`] past the proxy, not with the client under test.
+//! - Read nodes with a [`Probe`] that bypasses the proxy, not with the client under test.
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
 mod counting;

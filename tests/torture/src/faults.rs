@@ -141,7 +141,7 @@ impl Scene<'_> {
         Ok((!nodes.is_empty()).then(|| nodes.swap_remove(nth % nodes.len())))
     }
 
-    /// Deletes a node, like an operator who believes its owner dead.
+    /// Deletes a node, like an operator who assumes that its owner is dead.
     pub(crate) fn delete(&self, probe: &Probe, node: &str) -> io::Result<bool> {
         self.recorder.state().deletes(node, now());
         delete_if_there(probe, node).map(|()| true)

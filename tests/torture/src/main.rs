@@ -46,25 +46,26 @@ type Outcome<T> = Result<T, Failure>;
 #[derive(Debug, Parser)]
 #[command(name = "zoolock-torture")]
 struct Options {
-    /// Play plans until there are so many acquisitions
+    /// Run plans until there have been N acquisitions
     #[arg(long, value_name = "N", default_value_t = 5000)]
     acquisitions: usize,
-    /// Where all choices come from; a random one if it is not given
+    /// The seed of all random choices; random by default
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Three servers instead of one, and faults among them
     #[arg(long)]
     ensemble: bool,
-    /// Instead, stop holders that write until so many have had a write refused after others had their locks
+    /// Instead, stop holders that write, until N holders have had a write refused because others had acquired their
+    /// locks
     #[arg(long, value_name = "N")]
     stops: Option<usize>,
-    /// Instead, play the plan of this seed of the simulation
+    /// Instead, run the plan of this seed of the simulation
     #[arg(long, value_name = "SEED")]
     plan: Option<u64>,
-    /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
+    /// Instead, replay N seeds of the simulation against a real server, beginning with --seed, or with 0
     #[arg(long, value_name = "N")]
     replay: Option<u64>,
-    /// Instead, let so many holders die beside a reaper, and measure when the next has the lock
+    /// Instead, kill N holders while a reaper runs, and measure when the next holder has the lock
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
     /// What a copy of this program is, as JSON

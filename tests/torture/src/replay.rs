@@ -31,7 +31,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         .start()?;
     let operator = Probe::connect(server.address())?;
     operator.add_auth("digest", SUPER)?;
-    // Releases differ in what they let clients know of nodes that they may not read.
+    // Releases of ZooKeeper differ in what they report to clients about nodes that these may not read.
     operator.create_with_acl("/hidden", b"", &[(0, "world", "anyone")])?;
     let is_open = Probe::connect(server.address())?.exists("/hidden").is_ok();
     operator.delete("/hidden")?;

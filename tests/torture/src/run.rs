@@ -18,17 +18,18 @@ use crate::{Options, Outcome, stops};
 const AT_ONCE: usize = 24;
 /// Plans of guarded writes keep the machine busy.
 const GUARDS_AT_ONCE: usize = 6;
-/// One of so many plans is about guarded writes.
+/// One in this many plans is about guarded writes.
 const GUARDED: u64 = 12;
 /// How many violations of a plan are shown.
 const SHOWN: usize = 20;
-/// One of so many plans has a client killed. Real deaths are what no simulation has.
+/// In one of this many plans, a client is killed, because the simulation cannot kill a real
+/// process.
 const KILLED: u64 = 3;
 /// In milliseconds of a plan.
 const LATEST_KILL: u64 = 20_000;
 /// How many plans a seed of the run has.
 const PLANS: u64 = 1_000_000;
-/// The part of a rest, or of work, that is worth waiting for. Faults come as much sooner.
+/// Pauses, work and the times of faults are divided by this, to save time.
 const SHARE: u32 = 4;
 
 /// Returns the plan of a seed, or the one of guarded writes.
@@ -47,7 +48,7 @@ pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
     plan
 }
 
-/// Real threads rest and work for shorter than simulated ones.
+/// Real threads pause and work for a shorter time than simulated ones.
 pub(crate) fn shortened(time: Duration) -> Duration {
     time / SHARE
 }

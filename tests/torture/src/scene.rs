@@ -43,7 +43,7 @@ pub(crate) struct Scene<'a> {
     is_over: Receiver<Infallible>,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Default)]
 pub(crate) struct Played {
     pub(crate) found: Findings,

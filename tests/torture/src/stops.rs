@@ -73,10 +73,11 @@ impl Scene<'_> {
         let mut clients: Vec<usize> = (0..CLIENTS).collect();
         random.shuffle(&mut clients);
         clients.truncate(random.usize(1..=AT_ONCE));
-        // Mostly with requests under way, which arrive when others have the locks.
+        // In most cases, requests are in flight, and arrive when others have the locks.
         let are_on_the_way = random.u8(..3) > 0;
-        // After the servers have ended the session, its closed connection delivers none of them, so mostly an
-        // operator deletes the nodes. Otherwise it is mostly the session that ends.
+        // If the servers end the session, they close its connection, which then delivers none of these requests.
+        // Therefore, if requests are in flight, an operator deletes the nodes in most cases; otherwise, the session
+        // ends in most cases.
         let are_deleted = random.u8(..10) < if are_on_the_way { 9 } else { 1 };
         let held = if are_on_the_way { self.hold_requests(&clients) } else { Vec::new() };
         self.is_over_in(Duration::from_millis(random.u64(..40)));

@@ -81,7 +81,7 @@ impl<S, W> Gathering<S, W> {
                 group.others.push(call);
             }
             (Some(group), _) if group.creates_beside(&call) => {
-                sys::reached("a create follows another one in its directory");
+                sys::reached("a create waits because another one uses its directory");
                 group.others.push(call);
             }
             (Some(group), _) if group.has_room(&call, self.most_bytes) => group.parts.push(call),

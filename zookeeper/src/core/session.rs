@@ -362,7 +362,7 @@ impl<S, W: Listen> Core<S, W> {
         let asking =
             self.session.id != 0 && self.outage.refusals >= REFUSALS && passed > self.timeout() * 2;
         if asking {
-            sys::reached("a server is asked whether the session lives at all");
+            sys::reached("the client checks whether the session still exists");
             self.outage.refusals = 0;
         }
         self.outage.is_refused = false;
@@ -390,7 +390,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.counts.sessions += u64::from(is_new);
         self.outage.reason = None;
         if is_new {
-            sys::reached_if(self.lease().term() > 0, "another session follows one that expired");
+            sys::reached_if(self.lease().term() > 0, "a new session follows an expired one");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.keeping.end = LeaseEnd::NotYet;
             self.tries.began(now.monotonic);
@@ -475,11 +475,11 @@ impl<S, W: Listen> Core<S, W> {
         }
         match self.closing {
             Closing::Hasty => {
-                sys::reached("a connection ends while nobody waits for the close");
+                sys::reached("a connection ends during a close that no caller waits for");
                 self.finish(None, Ok(()));
             }
             Closing::Patient => {
-                sys::reached("a connection ends while the close is waited for");
+                sys::reached("a connection ends while a caller waits for the close");
                 self.limit_close();
             }
             Closing::No | Closing::Over => {}
@@ -571,7 +571,7 @@ impl<S, W: Listen> Core<S, W> {
                 continue;
             }
             if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
-                sys::reached("a request is for a session that is over");
+                sys::reached("a request belongs to a session that has ended");
                 self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
                 continue;
             }

@@ -141,7 +141,7 @@ impl Vitals {
         if now >= end {
             sys::reached_if(
                 held && end < sent + third,
-                "a holder gives up a silent connection early",
+                "a connection is given up early because something is held",
             );
             Verdict::Silent(now.saturating_duration_since(sent))
         } else {

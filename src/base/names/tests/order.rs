@@ -27,7 +27,7 @@ fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
         // Several reads can hold the lock together, and wait together.
         (&[three, "__READ__0000000001", four], four, three, Next::List),
         (&[one, two, three, four], three, two, Next::List),
-        // Numbers that do not determine the position.
+        // Sequence numbers that do not determine the position.
         (&[one, last], last, one, Next::List),
         (&[two, one, last], last, two, Next::List),
     ] {

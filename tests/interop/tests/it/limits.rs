@@ -4,7 +4,7 @@
 use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
-/// Lets a peer take its lock while somebody is inside, and asserts that the two were inside together.
+/// Lets a peer take its lock while another holder has it, and asserts that both held it at the same time.
 #[track_caller]
 fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking: &str) {
     let inside = stage.monitor.enter(kind, who, 1);
@@ -15,7 +15,7 @@ fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking
     assert!(overlaps.iter().any(|visit| visit.who == peer.name()));
 }
 
-/// Theirs, taken by this word, comes in beside this subject of ours, and ours still sees it.
+/// The peer's lock, acquired by the command `taking`, does not wait for this subject of ours, but ours waits for it.
 pub(crate) fn does_not_see_ours(theirs: &Implementation, taking: &str, ours: &str, kind: Kind) {
     let stage = Stage::new("not-seen");
     let [mut peer]: [Peer; 1] = theirs.start();

@@ -1,4 +1,5 @@
-//! Says which mutant of a build is on. `zoolock-mutants` writes the calls of [`is_on`] into a copy of the library.
+//! Selects the mutant that is active in a build with all mutants. `zoolock-mutants` writes the calls of [`is_on`]
+//! into a copy of the library.
 
 use std::env;
 use std::sync::LazyLock;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Most mutants of a build.
 const MOST: usize = 10_000;
 
-/// The number of the mutant that is on.
+/// The number of the active mutant.
 static ON: LazyLock<Option<usize>> =
     LazyLock::new(|| env::var("ZOOLOCK_MUTANT").ok().and_then(|number| number.parse().ok()));
 

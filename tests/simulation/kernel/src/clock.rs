@@ -14,14 +14,14 @@ fn begin() -> Instant {
     *BEGIN.get_or_init(Instant::now)
 }
 
-/// Returns the monotonic clock of the process, which stands still while the machine sleeps.
+/// Returns the monotonic clock of the process, which stops while the machine is suspended.
 pub fn now() -> Instant {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].asleep));
     begin() + Duration::from_nanos(passed)
 }
 
-/// Returns the time since boot of the machine, which stands still only while the host pauses it.
+/// Returns the time since boot of the machine, which stops only while the host pauses the machine.
 pub fn since_boot() -> Duration {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused));

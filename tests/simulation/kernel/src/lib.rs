@@ -3,7 +3,7 @@
 //!
 //! Simulated threads are coroutines on one real thread. A thread runs until it blocks, or until a seeded choice
 //! interrupts it at a mutex, a receive or a read. The kernel then draws the next thread. When no thread can run, the
-//! clock jumps to the next event. So a seed gives the same run on every machine and at any load.
+//! clock jumps to the next event. A seed therefore gives the same run on every machine and at any load.
 //!
 //! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
 //! `crossbeam-channel`. `zookeeper/src/sys.rs` chooses between both.
@@ -19,7 +19,7 @@ mod sync;
 pub mod thread;
 mod trace;
 
-/// Takes the first ready one, too.
+/// Selects the first channel that is ready, which is as valid as a random one.
 pub use crate::select_biased as select;
 pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]

@@ -70,8 +70,8 @@ pub fn machine(process: Process, change: impl FnOnce(&mut Machine)) {
     with(|kernel| change(&mut kernel.machines[process.0]));
 }
 
-/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses it, its time since
-/// boot stops, too.
+/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses the machine, its
+/// time since boot stops as well.
 pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     freeze(process, time);
     with(|kernel| {

@@ -14,7 +14,7 @@ use crate::scheduler::{block, may_give_way, own_process, with};
 
 /// The other end of all sockets.
 pub trait Network {
-    /// Opens a connection for a process. The world answers with [`answered`], or never.
+    /// Opens a connection for a process. The simulated network answers with [`answered`], or does not answer.
     fn connect(&self, process: Process, socket: u64, address: SocketAddr);
     /// Takes bytes from a process, as many as there is room for. Returns their number.
     fn send(&self, socket: u64, bytes: &[u8]) -> usize;
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and fails if it is torn.
+    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and fails if the connection broke.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {

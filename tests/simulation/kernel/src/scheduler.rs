@@ -27,7 +27,7 @@ const DELAYED: u32 = 64;
 const DELAY: u64 = 4_000_000;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
-/// Something that happens outside of all threads at its time.
+/// An action that runs at a given time, outside of all threads.
 type Happening = Box<dyn FnOnce()>;
 
 #[derive(Clone, Copy)]
@@ -73,13 +73,13 @@ pub(crate) struct Kernel {
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
     pub(crate) trace: Trace,
-    /// Factor on the waits of fallback timers.
+    /// The factor by which the waits of fallback timers are multiplied.
     patience: u32,
     shortcuts: bool,
     nestings: BTreeSet<Nesting>,
 }
 
-/// A mutex that was taken, or a wait, while a mutex was held.
+/// A mutex that was locked, or a wait that began, while another mutex was held.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nesting {
     /// Where the outer mutex was taken.
@@ -412,7 +412,7 @@ pub(crate) fn taken_at(
     })
 }
 
-/// Returns which mutexes were taken, and which waits began, while a mutex was held.
+/// Returns which mutexes were locked, and which waits began, while another mutex was held.
 pub fn nestings() -> Vec<Nesting> {
     with(|kernel| kernel.nestings.iter().cloned().collect())
 }

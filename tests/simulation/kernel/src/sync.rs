@@ -24,7 +24,7 @@ unsafe impl RawMutex for Raw {
     #[track_caller]
     fn lock(&self) {
         may_give_way();
-        // A `try_lock` never waits, so it needs no order.
+        // A `try_lock` never waits, so it need not follow the order of mutexes.
         will_lock(Location::caller());
         while !self.try_lock() {
             block(MUTEX, None, Some(&|| !self.0.load(Ordering::Relaxed)));

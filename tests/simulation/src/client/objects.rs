@@ -48,7 +48,7 @@ macro_rules! on_lock {
     };
 }
 
-/// Takes permits, or a guard of any type. A multi-lock also says who is busy, which is not `ok`.
+/// Takes permits, or a guard of any type. A multi-lock also returns which member is busy, which is not part of `ok`.
 macro_rules! acquire {
     ($lock:expr, $wait:expr, $token:expr, $taken:path $(, $permits:expr)? $(; $ok:ident)?) => {
         match $wait {

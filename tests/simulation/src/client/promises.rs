@@ -57,7 +57,8 @@ impl Shared {
         }
     }
 
-    /// Checks that a call could not find out: it had no connection for a while, or its time was over.
+    /// Checks that a call had a reason for reporting an unknown state: there was no connection for a while, or its time
+    /// was over.
     fn check_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
@@ -133,21 +134,22 @@ impl Shared {
     /// Checks that a call has ended after its time without a connection, and no sooner.
     pub(super) fn check_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
         if let Wait::Connected(time, limit) = ask.wait {
-            // At its deadline, a call without an answer says the same.
+            // A call that has no answer at its deadline returns the same error.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
-            // What the call has by then is given back. A connection may stand unused until a ping.
+            // The call also releases what it has acquired by then, and a broken connection may be detected only by the
+            // next ping.
             let members = ask.target.plan.kind.members();
             let more = self.client.session_timeout() / 3 * (2 * members + 1);
             outages::check(begun, limit, more, is_disconnected);
         }
     }
 
-    /// Returns whether a call for a lock finds nobody, neither on the servers nor in this process.
+    /// Returns whether a call for a lock finds no other contender, neither on the servers nor in this process.
     pub(super) fn is_free(&self, object: &ObjectPlan, begun: Duration) -> bool {
         let ObjectPlan { kind, place, .. } = *object;
         let (others, returned) = self.calls[place.0].get();
-        // What an earlier call has given up may still be there.
+        // The nodes that an earlier call has given up may still exist.
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || monitor::has_here(kernel::own_process(), kind, place);
         // A smaller limit leaves too few permits for some calls.
@@ -274,7 +276,7 @@ impl Shared {
         }
     }
 
-    /// Checks what a multi-lock says of its members, which it holds together.
+    /// Checks what a multi-lock reports about its members, which it holds together.
     pub(super) fn check_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
         let Some(lock) = target.object.lock() else { return };
         let mut paths = [target.plan.place.path(), SECOND, READ];
@@ -313,7 +315,7 @@ impl Shared {
             }
             Ok(None) => Report::TimedOut,
             Err(Error::Cancelled { .. }) => Report::Cancelled,
-            // A member may have been lost that had been acquired.
+            // A member that had already been acquired may have been lost.
             Err(_) if kind == Kind::Several => return ahead,
             Err(_) => Report::Failed,
         };

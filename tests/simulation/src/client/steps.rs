@@ -76,7 +76,7 @@ impl Shared {
         let node = (node_of(&holder), holder.token);
         monitor(|monitor| monitor.asked.insert(node.clone()));
         let was_there = monitor::is_there(&node);
-        // Time between the look and the request, in half of the cases.
+        // In half of the cases, some time passes between the list and the request.
         let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
         thread::sleep(Duration::from_millis(rest));
         let is_gone = was_there && !monitor::is_there(&node);

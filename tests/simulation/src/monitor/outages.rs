@@ -40,7 +40,7 @@ pub(crate) fn connected(process: Process, socket: u64) {
     });
 }
 
-/// Records that a connection has ended, as its process knows.
+/// Records that a connection has ended, and that its process has detected this.
 pub(crate) fn broken(socket: u64) {
     monitor(|monitor| {
         monitor.outages.ended.insert(socket);

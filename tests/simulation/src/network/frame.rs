@@ -1,4 +1,5 @@
-//! What becomes of a whole frame on its way: it arrives, late or torn, or somebody is faster.
+//! What happens to a whole frame in the network: it arrives, perhaps late or cut off, or another client
+//! changes the node before it.
 
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ impl World {
         at(arrives, move |world| world.arrive(socket, way, &bytes));
     }
 
-    /// Meddles with a node of a session, or with the directory of one.
+    /// Changes a node of a session or its directory, as another client would.
     fn meddle(&mut self, path: &str, what: Meddling) {
         let (now, servers) = (kernel::instant(), &mut self.ensemble);
         let directory = path.split("/_c_").next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What some plans have besides, by seeds of their own: rare actions, locks beside others, and operators.
+//! Additions to some plans, drawn from separate seeds: rare actions, locks in the same places as others, and
+//! operators.
 
 use fastrand::Rng;
 

@@ -12,7 +12,7 @@ use super::{
 
 /// Limit on the steps of most threads.
 const STEPS: usize = 12;
-/// A directory has no numbers after this one.
+/// The last number that the server can append in a directory.
 const LAST: i32 = i32::MAX;
 
 /// Draws a time in milliseconds.
@@ -34,7 +34,7 @@ impl Plan {
         Plan { seed, ..Plan::draw(first) }
     }
 
-    /// Returns whether a seed takes the plan of another one.
+    /// Returns whether a seed reuses the plan of another seed.
     pub fn is_again(seed: u64) -> bool {
         seed % 5 == 4
     }
@@ -156,7 +156,7 @@ impl Options {
     pub(super) fn draw(random: &mut Rng) -> Options {
         let hold_at_least = (random.u8(..6) == 0).then(|| ms(random, 10, 2_000));
         let longer = (random.u8(..10) == 0).then(|| ms(random, 100, 4_000));
-        // Some are over before their threads know of them.
+        // Some holds end before their threads are notified of the grant.
         let longer = longer.map(|time| match time < Duration::from_millis(400) {
             true => Duration::from_nanos(1),
             false => time,

@@ -87,7 +87,7 @@ impl Targets<'_> {
         }
         let mut when = Duration::ZERO;
         for _ in 0..count {
-            // Faults seldom come alone.
+            // Faults often occur in groups.
             when = match random.u8(..3) {
                 0 => when + ms(random, 1, 50),
                 _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
@@ -341,7 +341,7 @@ impl Theme {
     /// Draws a fault at one of a client's frames.
     fn draw_frame_fault(self, random: &mut Rng, client: usize, time: Duration) -> Fault {
         let what = match random.u8(..if self == Theme::Gentle { 5 } else { 6 }) {
-            // The cut often comes right after an event that lets a waiter in.
+            // The connection is often cut right after an event that grants the lock to a waiter.
             _ if self == Theme::Behind => FrameFault::CutBehind,
             0 | 1 => FrameFault::CutBefore,
             2 | 3 => FrameFault::CutBehind,

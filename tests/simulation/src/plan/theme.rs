@@ -29,7 +29,8 @@ pub(crate) enum Theme {
     Weeding,
     /// A server lags, and connections move between servers.
     Behind,
-    /// Outages about as long as a session timeout, with threads that hand the lock on to each other.
+    /// Outages about as long as a session timeout, with threads that hand the lock over to each
+    /// other.
     Outages,
     /// Short sessions and long faults.
     Short,

@@ -64,7 +64,8 @@ impl Checker {
         process
     }
 
-    /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.
+    /// Checks that an answer is in time and that no call is given up early. The client's own clock may have been
+    /// stopped.
     fn check_time(&self, number: usize, error: Option<&Error>) -> Option<String> {
         let call = &self.calls[number];
         let limit = call.made.limit?;
@@ -230,7 +231,7 @@ impl Checker {
         }
         if call.outcome == Some(Err(ErrorKind::ConnectionLoss)) && !call.is_part {
             let program = &self.programs[&process];
-            // A call that waits for others first may begin just after the connection was lost.
+            // A call that first waits for other calls may begin just after the connection was lost.
             if !program.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
                 return Some(format!("call {number} fails with a connection that was never lost"));
             }

@@ -1,4 +1,4 @@
-//! The calls of a program: what they ask for, and how the client is asked.
+//! The calls of a program: what they request, and how they call the client.
 
 use zookeeper::{Acl, Batch, Names, Op, OpResult, Pending, Stat, WatchedEvent, Watcher};
 

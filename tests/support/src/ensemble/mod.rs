@@ -39,7 +39,7 @@ enum Role {
 /// [`Server`].
 #[derive(Debug)]
 pub struct Ensemble {
-    // Dropped first, so that no member sees its links break.
+    // Dropped first, so that no member detects that its links break.
     members: Vec<Server>,
     network: Network,
 }
@@ -84,7 +84,7 @@ impl Ensemble {
     /// Waits until exactly one running member claims to lead and answers reads and writes. Returns its index.
     ///
     /// A leader that is cut off makes that claim until it notices, so this waits for that too. A paused leader
-    /// claims nothing. Fails after 30 s, with the claims of the members.
+    /// does not answer, so it claims nothing. Fails after 30 s, with the claims of the members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -94,7 +94,8 @@ impl Ensemble {
     }
 
     /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that claim to
-    /// follow at this moment. A member that was cut off makes that claim until it notices.
+    /// follow at this moment. A leader that was cut off from the others still claims to lead until it detects
+    /// this.
     pub fn followers(&self) -> io::Result<Vec<usize>> {
         self.leader()?;
         Ok(self.in_role(Role::Follower))

@@ -81,15 +81,16 @@ impl<R: Read> Source<R> {
     }
 
     /// The number of the connecting member, without the address that it has added since 3.5. The other member
-    /// would connect back to that address, past all proxies. Without it, it uses the configured address, as
-    /// before 3.5.
+    /// would connect back to that address and bypass all proxies. Without the address, it uses the configured
+    /// one, as before 3.5.
     fn introduction(&mut self) -> io::Result<Piece> {
         self.mode = Mode::Raw;
         let first = self.array()?;
         if i64::from_be_bytes(first) >= 0 {
             return Ok(Piece::Raw(first.to_vec()));
         }
-        // That was the version, which is negative so that it differs from a member's number.
+        // The first eight bytes were the protocol version, which is negative so that it differs from a
+        // member's number.
         let member: [u8; 8] = self.array()?;
         let length = i32::from_be_bytes(self.array()?);
         if !(0..=LONGEST_INTRODUCTION).contains(&length) {
@@ -127,8 +128,9 @@ impl Request {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let mut fields = fields(frame, 0)?;
         let (id, op) = (fields.int().ok()?, Op::from_code(fields.int().ok()?));
-        // The path of the first operation of a `multi` is behind its number, a flag and an error. A node is
-        // below the directory that is created with it, and deleted before that.
+        // The path of the first operation of a `multi` is behind its number, a flag and an error. If a
+        // directory is created with its node, the first path is that of the directory; if both are deleted,
+        // it is that of the node.
         let path = match op {
             Op::Multi => self::fields(frame, 8 + 9).map(path),
             _ if op.has_path() => Some(path(fields)),

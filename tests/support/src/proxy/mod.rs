@@ -142,7 +142,7 @@ impl FaultProxy {
     }
 
     /// Delays each frame in a direction by `delay`, and the end of a connection with them. Frames keep their
-    /// order, so a shorter delay overtakes none. Zero ends the delay.
+    /// order, even if the delay becomes shorter. Zero ends the delay.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
         for lane in self.control.lanes(direction) {
@@ -168,15 +168,15 @@ impl FaultProxy {
         self.refuse(false);
     }
 
-    /// Ends, on the server, every session that was opened through this proxy and may still live. Returns the
-    /// number that the server said were alive.
+    /// Ends, on the server, every session that was opened through this proxy and may still live. Returns how
+    /// many of them were alive, according to the server.
     ///
     /// It connects to the server past this proxy, with the id and the password of the session, and closes it.
-    /// So the ephemeral nodes are deleted on that server at the return, whatever this proxy's faults. The
-    /// server closes a connection of the client as soon as another one uses its session, and a returning client
-    /// hears that its session has expired. Sessions whose handshake answer never reached this proxy are unknown
-    /// here. Fails when the server cannot be reached or does not answer within 10 s. A second call tries the
-    /// remaining sessions again.
+    /// When this returns, the ephemeral nodes are therefore deleted on that server, whatever faults this proxy
+    /// causes. The server closes a connection of the client as soon as another one uses its session, and a
+    /// client that reconnects gets the answer that its session has expired. Sessions whose handshake answer
+    /// never reached this proxy are unknown here. Fails when the server cannot be reached or does not answer
+    /// within 10 s. A second call tries the remaining sessions again.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;

@@ -65,8 +65,8 @@ fn dial(control: &Control, link: &Link, target: SocketAddr) -> Option<TcpStream>
     let once = || TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
     match control.protocol {
         Protocol::Client | Protocol::Election => once(),
-        // Followers may find a new leader before it listens. They try again when refused, but start another
-        // election when accepted and closed.
+        // Followers may find a new leader before it listens. If the connection is refused, they try again; if
+        // it is accepted and then closed, they start another election.
         Protocol::Quorum => poll(LISTENS_WITHIN, || {
             let server = once();
             (server.is_some() || link.is_closed()).then_some(server)

@@ -13,7 +13,7 @@ use crate::lock;
 /// The fate of a connection after one of its frames was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// The connection closes, as in real networks: a TCP stream loses no single frames.
+    /// The connection closes, as in real networks, because a TCP stream cannot lose a single frame.
     Cut,
     /// The connection stays open, but nothing passes in either direction until it is cut, not even its end.
     Hold,
@@ -55,8 +55,8 @@ pub(crate) struct Trigger {
 type Released = bool;
 
 impl Trigger {
-    /// Counts a frame of the rule's side, or a request whose answer is. Returns true for the rule's own
-    /// frame.
+    /// Counts a frame of the rule's side, or a request whose answer is of that side. Returns true for the
+    /// rule's own frame.
     pub(crate) fn counts(&self, op: Op, path: &str) -> bool {
         if self.op != op || !path.contains(&self.path) {
             return false;

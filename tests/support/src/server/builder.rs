@@ -29,7 +29,7 @@ const JAAS: &str = "jaas.conf";
 #[derive(Debug, Default, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct ServerBuilder {
-    /// `None` for any free one.
+    /// `None` means any free port.
     pub(crate) port: Option<u16>,
     pub(crate) has_tls: bool,
     /// The program is our `CountingServer` around ZooKeeper's classes, which takes orders at this port.
@@ -60,7 +60,8 @@ impl Membership {
         text.push_str("initLimit=20\nsyncLimit=20\n");
         // Without these lines, an ensemble of one is a standalone server.
         text.push_str("standaloneEnabled=false\nreconfigEnabled=false\n");
-        // A member without a quorum asks ever less often, down to once a minute.
+        // Without this line, a member without a quorum sends its vote less and less often, down to once a
+        // minute.
         text.push_str("fastleader.maxNotificationInterval=500\n");
         for (index, [quorum, election]) in self.members.iter().enumerate() {
             let _ = writeln!(text, "server.{}={host}:{quorum}:{election}", index + 1);
@@ -114,7 +115,8 @@ impl ServerBuilder {
         self.has_tls = true;
         let identity = format!("{}\n{}\n", key_pem.trim_end(), chain_pem.trim_end());
         self.files.push(("ssl.keyStore.location", "identity.pem", identity));
-        // ZooKeeper's own sockets know no TLS, and a server has one kind for both ports.
+        // ZooKeeper's default sockets do not support TLS, and a server uses the same kind of socket for both
+        // ports.
         let sockets = "org.apache.zookeeper.server.NettyServerCnxnFactory";
         self.property("serverCnxnFactory", sockets)
             .property("ssl.keyStore.type", "PEM")

@@ -261,7 +261,8 @@ pub(crate) fn ask(address: SocketAddr, text: &str, longest: Duration) -> io::Res
     Ok(answer)
 }
 
-/// Starts servers, and again when another process, which does not know of the reservations, listens on a port.
+/// Starts servers. Tries again if another process, which ignores the reservations, listens on one of the
+/// ports.
 pub(crate) fn on_free_ports<T>(start: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..PORT_ATTEMPTS {
         match start() {

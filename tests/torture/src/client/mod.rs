@@ -24,7 +24,7 @@ use objects::{Object, make, options};
 
 const BETWEEN_CONNECTS: Duration = Duration::from_millis(100);
 
-/// What a client process has to know.
+/// The input of a client process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ClientOptions {
     /// The seed of the plan, and whether it is one of guarded writes.
@@ -42,7 +42,7 @@ pub(crate) struct Program {
     number: usize,
     plan: ClientPlan,
     objects: Vec<Object>,
-    /// The token of the calls for each object, until it is cancelled and another one takes its place.
+    /// The cancel token for the calls of each object. After it is cancelled, another token replaces it.
     tokens: Vec<Mutex<CancelToken>>,
     leaderships: Mutex<Vec<Leadership>>,
     is_closed: AtomicBool,

@@ -12,7 +12,7 @@ use super::numbers::{Numbers, Session};
 use super::socket::{Socket, framed, handshake, int, long};
 use crate::Outcome;
 
-/// The error of a request whose session ends at that instant.
+/// The error for a request whose session ends at the same instant.
 const SESSION_EXPIRED: i32 = -112;
 /// The number of a request that no client has sent.
 const OURS: i32 = i32::MAX;
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
 }
 
-/// What is left to compare of a moment.
+/// What remains to be compared for one instant.
 enum Check<'a> {
     Welcome(&'a [u8]),
     Answer(Vec<u8>, &'a [u8]),

@@ -35,7 +35,7 @@ impl<S, W: Listen> Core<S, W> {
         if let Some(greeting) = connection.greeting {
             // The handshake was given up before its answer arrived.
             if connection.doomed.is_some() {
-                sys::reached("the answer to a handshake comes too late");
+                sys::reached("the answer to a handshake arrives too late");
                 return Ok(Vec::new());
             }
             #[cfg(feature = "sasl")]
@@ -64,7 +64,7 @@ impl<S, W: Listen> Core<S, W> {
                 if header.code == code::UNIMPLEMENTED
                     && let Some(call) = connection.unknown(xid)
                 {
-                    sys::reached("a server does not know a request, and says so before its turn");
+                    sys::reached("a server answers an unknown request out of order");
                     self.fail(call.slot, Error::new(ErrorKind::Unimplemented));
                     return Ok(Vec::new());
                 }
@@ -98,7 +98,7 @@ impl<S, W: Listen> Core<S, W> {
             return Err(Malformed("no session, although a new one was requested".into()));
         }
         if !is_over && connected.is_foreign() {
-            sys::reached("a server is no ZooKeeper");
+            sys::reached("a server is not ZooKeeper");
             return Err(Malformed(FOREIGN.into()));
         }
         if !is_over && connected.timeout < SHORTEST {
@@ -109,11 +109,11 @@ impl<S, W: Listen> Core<S, W> {
         // A server that answers with another session has also ended this one.
         if asked != 0 && (is_over || asked != connected.session) {
             if !greeting.is_confirmed {
-                sys::reached("a server that may be anybody's does not know the session");
+                sys::reached("an unconfirmed server does not know the session");
                 self.doom(UNCONFIRMED);
                 return Ok(());
             }
-            sys::reached("a server says that the session has expired");
+            sys::reached("a server reports that the session has expired");
             self.doom("the session has expired");
             self.expired();
             return Ok(());
@@ -124,7 +124,7 @@ impl<S, W: Listen> Core<S, W> {
         }
         let read_only = connected.read_only == Some(true);
         if read_only || greeting.asking {
-            sys::reached_if(read_only, "a server only takes reads");
+            sys::reached_if(read_only, "a server is read-only");
             self.doom(match greeting.asking {
                 true => "the session is alive, but the server lags behind what it has seen",
                 false => "the server is read-only",
@@ -154,7 +154,7 @@ impl<S, W: Listen> Core<S, W> {
                 // A server that sets watches reports what has happened to the nodes before it answers.
                 let early = self.connection.iter_mut().flat_map(|known| known.take_early(path));
                 let early =
-                    early.inspect(|_| sys::reached("an event comes before its watch is set"));
+                    early.inspect(|_| sys::reached("an event arrives before its watch is set"));
                 for listener in early {
                     self.watches.add(WatchKind::Data, path.to_owned(), listener);
                 }
@@ -222,7 +222,7 @@ impl<S, W: Listen> Core<S, W> {
             self.used(now);
         }
         if self.lease().term() > term {
-            sys::reached("a lease that was over is renewed");
+            sys::reached("a lease that had run out is renewed");
             // The lease may have run out and been renewed since the last check.
             if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
@@ -262,7 +262,7 @@ impl<S, W: Listen> Core<S, W> {
         match (call.code, code, watches_again) {
             // The session is over, has moved, or has lost watches. The next handshake shows which.
             (_, code::SESSION_EXPIRED | code::SESSION_MOVED, _) | (_, ..=-1, true) => {
-                sys::reached_if(code == code::SESSION_EXPIRED, "a request finds the session over");
+                sys::reached_if(code == code::SESSION_EXPIRED, "a request finds its session ended");
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
@@ -272,7 +272,7 @@ impl<S, W: Listen> Core<S, W> {
             }
             (OpCode::CloseSession, ..) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
-                sys::reached("a busy server is asked again");
+                sys::reached("a request is sent again to an overloaded server");
                 self.queue.retry_at = now.monotonic + self.lease().step() / 8;
                 self.queue.waiting.push_back(call);
             }

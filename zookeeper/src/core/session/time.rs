@@ -40,7 +40,7 @@ impl<S, W: Listen> Core<S, W> {
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
-            sys::reached("a process that stood still excuses silence");
+            sys::reached("a silent server is kept because the process was paused");
             self.looks.excused = now.monotonic + LOOK;
         }
         if self.queue.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
@@ -116,7 +116,7 @@ impl<S, W: Listen> Core<S, W> {
                 Err(format!("the server was silent for {time:.1?}"))
             }
             Verdict::Alive(_) if now.monotonic >= end => {
-                sys::reached("a connection is of no use for too long");
+                sys::reached("a connection is useless for too long");
                 Err(format!("no request was accepted in {:.1?}", self.timeout()))
             }
             Verdict::Alive(until) => Ok(until.min(end)),
