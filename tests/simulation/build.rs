@@ -1,5 +1,5 @@
-//! Finds the events that the simulation has to reach in the sources: the probes of the library and the client, the
-//! simulation's own counts, and the variants of some enums. So no list repeats them.
+//! Finds in the sources the events that the simulation has to reach: the probes of the library and the client, the
+//! simulation's own counts, and the variants of some enums. They therefore need not be listed by hand.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ fn main() {
             for (at, what) in behind(&text, "sys::reached") {
                 let place = format!("{place}:{}", line(&text, at));
                 if let Some(other) = probes.insert(what.to_owned(), place.clone()) {
-                    panic!("two probes are called {what:?}: {other} and {place}");
+                    panic!("two probes have the name {what:?}: {other} and {place}");
                 }
             }
         }
@@ -42,7 +42,7 @@ fn main() {
     fs::write(PathBuf::from(out).join("found.rs"), tables).expect("the tables can be written");
 }
 
-/// Enums whose variants are counted: the class of the counts, the file and the name.
+/// Enums whose variants are counted: the prefix of their counts, the file and the name of the enum.
 const ENUMS: &[(&str, &str, &str)] = &[
     ("error", "src/base/error.rs", "Error"),
     ("fault", "tests/simulation/src/plan.rs", "FaultKind"),
@@ -54,7 +54,7 @@ const ENUMS: &[(&str, &str, &str)] = &[
     ("raw", "tests/simulation/src/raw/watches.rs", "WatchKind"),
 ];
 
-/// Names that were found, and where.
+/// Names that were found, and the file of each.
 type Found = BTreeMap<String, String>;
 
 fn table(name: &str, found: &Found) -> String {
@@ -88,7 +88,7 @@ fn line(text: &str, at: usize) -> usize {
     text[..at].lines().count().max(1)
 }
 
-/// Returns the first string after each occurrence of `call`. Skips comments and calls whose argument is no literal.
+/// Returns the first string after each occurrence of `call`. Skips comments and calls without a string literal.
 fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     let is_code = |at: usize| {
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);

@@ -1,4 +1,4 @@
-//! A client that uses the library as its plan says and checks the results.
+//! A client that uses the library according to its plan and checks the results.
 
 mod acquisition;
 mod objects;
@@ -28,22 +28,22 @@ use crate::plan::{
     AcquisitionPlan, ClientPlan, Kind, ObjectPlan, Operation, Place, ThreadPlan, Wait,
 };
 
-/// How much later than its deadline a call may return, which is the time that threads need to run.
+/// How long after its deadline a call may return, because threads need time to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
 /// State that the world and the clients share.
 #[derive(Default)]
 pub(crate) struct Board {
     pub are_healed: bool,
-    /// Programs that have carried out their plans, and those that have closed.
+    /// Programs that have completed their plans, and those that have closed.
     pub done: BTreeSet<Process>,
     pub closed: BTreeSet<Process>,
-    /// How long each machine was paused, and until when. A duration of zero means that its clock was set.
+    /// How long each machine was paused, and until when. A duration of zero means that its clock was set instead.
     pub stalls: Vec<(Process, Duration, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
-    /// What observers have received on each thread since its last call.
+    /// What the observer was notified of on each thread since that thread's last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
-    /// The number of operators that still have to restore a permission.
+    /// The number of operators that have not yet restored a permission.
     pub operators: usize,
 }
 
@@ -55,12 +55,12 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
-/// Records that a machine is paused from now on, for this long.
+/// Records that a machine is paused for this long, starting now.
 pub(crate) fn stands_still(process: Process, time: Duration) {
     board(|board| board.stalls.push((process, time, kernel::elapsed() + time)));
 }
 
-/// Returns how long a machine has stood still since then.
+/// Returns how long a machine was paused after `since`.
 pub(crate) fn stalled(process: Process, since: Duration) -> Duration {
     let is_it = |(one, _, until): &&(_, _, _)| *one == process && *until >= since;
     board(|board| board.stalls.iter().filter(is_it).map(|(_, time, _)| *time).sum())
@@ -70,7 +70,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
     !stalled(process, since).is_zero()
 }
 
-/// Returns whether a lease may have lost more than the elapsed time since then, by a stall or a set clock.
+/// Returns whether a lease may have shrunk by more than the elapsed time, because of a pause or a set clock.
 pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
     let is_it = |(one, _, until): &(_, _, _)| *one == process && *until >= since;
     board(|board| board.stalls.iter().any(is_it))
@@ -84,7 +84,7 @@ impl Board {
     }
 }
 
-/// What an observer receives about a call or of a hold.
+/// What an observer is notified of about a call or a hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Report {
     Acquired,
@@ -95,17 +95,17 @@ enum Report {
     Ended(Outcome),
 }
 
-/// How many were ahead of a call when it queued, as an observer receives.
+/// How many contenders were ahead of a call when it queued, as reported to the observer.
 type Ahead = Option<usize>;
 
-/// Observer that counts grants and ends, and calls the client from its callbacks.
+/// An observer that counts grants and ends, and calls the client from its callbacks.
 #[derive(Default)]
 struct TestObserver {
     acquired: AtomicU64,
     ended: AtomicU64,
 }
 
-/// Checks that the running thread may wait. Those must not that read answers and keep the time.
+/// Checks that the running thread may wait. The threads that read answers and run timers must not.
 fn may_wait(who: &str) {
     let (_, name) = kernel::whoami();
     if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
@@ -113,7 +113,7 @@ fn may_wait(who: &str) {
     }
 }
 
-/// Records what an observer receives.
+/// Records a notification of an observer.
 fn record(report: Report, ahead: Ahead) {
     may_wait("an observer");
     board(|board| board.reports.entry(thread::number()).or_default().push((report, ahead)));
@@ -155,16 +155,16 @@ struct Shared {
     leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
     is_closed: Cell<bool>,
-    /// The token of the calls for each object, until it is cancelled and another one takes its place.
+    /// The cancel token for the calls of each object. After it is cancelled, another token replaces it.
     tokens: Vec<RefCell<Token>>,
-    /// How many calls at each place have begun, and how many have returned.
+    /// How many calls have begun at each place, and how many have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
     observer: Option<Arc<TestObserver>>,
-    /// Number of ends of holds that were to be reported, and that were.
+    /// How many ends of holds should be reported, and how many have been.
     ends: Arc<[AtomicU64; 2]>,
 }
 
-/// A cancel token of calls, and the instant from which on it is certainly cancelled.
+/// A cancel token for calls, and the instant from which it is certainly cancelled.
 #[derive(Clone, Default)]
 struct Token {
     token: CancelToken,
@@ -223,7 +223,7 @@ pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (Stri
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-/// Reports that the plan is carried out, and waits until all faults are over.
+/// Reports that the plan is completed, and waits until all faults are over.
 pub(crate) fn await_calm() {
     board(|board| board.done.insert(kernel::own_process()));
     let are_healed = || board(|board| board.are_healed);
@@ -265,7 +265,7 @@ pub(crate) fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// Starts a leadership. The monitor sees the leader as a holder while it acts.
+/// Starts a leadership. The monitor treats the leader as a holder during its terms.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
@@ -310,7 +310,7 @@ impl Shared {
         violation(format!("{}: {problem}", self.name));
     }
 
-    /// Returns the object of this number that all calls share.
+    /// Returns the shared object with this number.
     fn target(&self, number: usize) -> Target<'_> {
         let (object, plan) = (&self.objects[number], &self.plan.objects[number]);
         Target { number, is_fresh: false, object, plan }
@@ -328,7 +328,7 @@ impl Shared {
         });
     }
 
-    /// Asks all leaderships for their health. What is to be reported depends on when it was asked for before.
+    /// Polls the health of all leaderships. The expected answer depends on earlier polls.
     fn look_at_leaderships(&self) {
         let leaderships = self.leaderships.take();
         for leadership in &leaderships {
@@ -338,7 +338,7 @@ impl Shared {
         self.leaderships.borrow_mut().extend(leaderships);
     }
 
-    /// Shuts a leadership down. A term that runs is notified at once.
+    /// Shuts a leadership down, which notifies a running term at once.
     fn end_leadership(&self, leadership: Leadership) {
         let limit = self.client.session_timeout() / 3;
         self.timed("shutdown", Some(limit), || leadership.shutdown());
@@ -353,14 +353,14 @@ impl Shared {
         self.checked("close", || closed);
     }
 
-    /// Takes every lock once more without faults, where each waiter gets it at once.
+    /// Acquires every lock once more, without faults; each waiter must acquire it promptly.
     fn calm_round(self: &Rc<Shared>) {
         run_all((0..self.objects.len()).map(|object| {
             let shared = Rc::clone(self);
             let name = format!("calm {object}");
             (name.clone(), move || {
                 for _ in 0..2 {
-                    // A pause makes a thread come while another is just back.
+                    // With the pause, a thread may call while another one has just released the lock.
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
                     let while_held = vec![Operation::Work(Duration::from_millis(5))];
@@ -374,14 +374,14 @@ impl Shared {
         }));
     }
 
-    /// Waits until all gauges are zero, and closes the client.
+    /// Waits until all gauges are zero, then closes the client.
     fn end(&self) {
         let longest = self.plan.objects.iter().filter_map(|object| object.options.hold_at_least);
         let longest = longest.max().unwrap_or_default();
         let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
         loop {
             let stats = self.client.stats();
-            // The observer learns of every end, soon after it.
+            // The observer is notified of every end shortly afterwards.
             let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
             let counted = self.observer.as_ref().map(|it| (count(&it.acquired), count(&it.ended)));
             let [expected, ended] = self.ends.each_ref().map(count);

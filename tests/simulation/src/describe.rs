@@ -57,7 +57,7 @@ pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     }
 }
 
-/// Returns the operations that a frame with a write asks for: what, and of which path.
+/// Returns the operations in a write request: the kind and the path of each.
 pub fn operations(frame: &[u8]) -> Vec<(&'static str, String)> {
     match int(frame, 8) {
         14 => multi(frame),
@@ -103,13 +103,13 @@ fn multi(frame: &[u8]) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Returns the number of `size` bytes at this offset, or 0 after the end.
+/// Returns the number of `size` bytes at this offset, or 0 past the end.
 pub(crate) fn number(frame: &[u8], at: usize, size: usize) -> i64 {
     let bytes = frame.get(at..at + size).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// Returns the four-byte number at this offset, or 0 after the end.
+/// Returns the four-byte number at this offset, or 0 past the end.
 pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
     number(frame, at, 4) as i32
 }
@@ -118,7 +118,7 @@ fn length(frame: &[u8], at: usize) -> usize {
     usize::try_from(int(frame, at)).unwrap_or_default().min(frame.len())
 }
 
-/// Returns the text at this offset, or an empty one after the end.
+/// Returns the text at this offset, or an empty one past the end.
 pub(crate) fn text(frame: &[u8], at: usize) -> String {
     let bytes = frame.get(at + 4..at + 4 + length(frame, at)).unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,7 +1,7 @@
-//! Runs the library's own sources, locks and client, on simulated machines against simulated servers. A seed decides
-//! every schedule, and a monitor sees everything.
+//! Runs the library's own sources, locks and client, on simulated machines against simulated servers. A seed determines
+//! the whole schedule, and a monitor observes all events.
 
-// The manifest renames this crate, so that features meant for the real one are not turned on here.
+// The manifest renames this crate, so that features meant for the real crate are not enabled here.
 extern crate simulated_zoolock as zoolock;
 
 mod client;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use zoolock_simulation::{ENOUGH, Plan, gaps, named, run, shrink};
 
-/// Runs the whole library, locks and client, on simulated machines. The seed decides every schedule and fault.
+/// Runs the whole library, locks and client, on simulated machines. The seed determines every schedule and fault.
 #[derive(Parser)]
 struct Args {
     /// Number of seeds to run
@@ -32,7 +32,7 @@ struct Args {
     /// Fail only if a history is not linearizable
     #[arg(long)]
     linearizable: bool,
-    /// Print seeds whose plans reach what fewer than one of a hundred seeds reach, for `plan/rare.rs`
+    /// Print seeds whose plans reach an event that fewer than one in a hundred seeds reach, for `plan/rare.rs`
     #[arg(long)]
     rare: bool,
     /// Print a hash of all runs, which is the same on every machine

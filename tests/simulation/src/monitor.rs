@@ -1,4 +1,4 @@
-//! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
+//! Records the true state of a run: the servers' tree, the time and every hold. Reports violated guarantees.
 
 mod acquisitions;
 mod calls;
@@ -31,23 +31,23 @@ use crate::plan::{Kind, Place};
 
 /// Node for guarded writes.
 pub const DATA: &str = "/data";
-/// Second member of every multi-lock.
+/// The second member of every multi-lock.
 pub const SECOND: &str = "/several";
-/// Path that every multi-lock reads.
+/// The path of a read lock that is part of every multi-lock.
 pub const READ: &str = "/several-read";
-/// Node that is named like a part of a semaphore but is not one.
+/// A node whose name resembles a part of a semaphore, although it is not one.
 pub(crate) const FOLDER: &str = "/folder";
 /// Start of paths that are longer than those of most locks.
 pub(crate) const LONG: &str = "/x";
-/// In a healthy run, a waiter gets a free lock within this time, or within that of this many frames if it is longer.
+/// In a healthy run, a waiter acquires a free lock within this time, or within the time of `FRAMES` frames if longer.
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
-/// Time that a thread of a busy machine needs to enter a queue.
+/// How long a thread on a busy machine may need to enter a queue.
 const LATE: Duration = Duration::from_millis(50);
-/// Number of session timeouts after which a client has looked at nodes whose events it missed.
+/// The number of session timeouts after which a client has checked the nodes whose events it missed.
 const UNTOLD: u32 = 5;
 
-/// Start of the identities of lock objects. Those of threads start otherwise.
+/// The first word of lock objects' identities. The identities of threads begin differently.
 const NAMED: &str = "object ";
 
 /// A session and a thread.
@@ -58,17 +58,17 @@ struct Node {
     owner: i64,
     czxid: i64,
     made: Duration,
-    /// The node's first data.
+    /// The data with which the node was created.
     said: String,
     /// The session that created it, or 0.
     by: i64,
     is_written: bool,
-    /// Number of contenders that were ahead of it then.
+    /// How many contenders were ahead of the node when it was created.
     ahead: usize,
 }
 
 impl Node {
-    /// Returns the session and the thread that created the node. The data of a single node starts with an id.
+    /// Returns the session and the thread that created the node. An `EphemeralLock`'s data begin with an id.
     fn maker(&self) -> Maker {
         let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
         (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
@@ -78,19 +78,19 @@ impl Node {
 /// The queue of a lock: its place, and a number for each kind of queue there.
 pub(crate) type QueueId = (Place, usize);
 
-/// What is known of a queue's exclusive holds.
+/// What is recorded about a queue's exclusive holds.
 #[derive(Default)]
 struct Queue {
     newest: usize,
-    /// Version of the data of guarded writes after the last one by a holder.
+    /// The version of the guarded data after the last write by a holder.
     written: i32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Gone {
-    /// Somebody other than its client deleted it or ended its session.
+    /// Whether someone other than its client deleted it or ended its session.
     by_somebody: bool,
-    /// Others were ahead of it then, so it cannot have been granted.
+    /// Whether others were ahead of it, so that it cannot have been granted.
     was_behind: bool,
 }
 
@@ -103,79 +103,80 @@ pub(crate) struct Monitor {
     gone: BTreeMap<String, Gone>,
     /// Nodes that could not be read for a while.
     pub(crate) hidden: BTreeSet<String>,
-    /// Those of them that were deleted since: servers notified no client.
+    /// The hidden nodes that were deleted since: the servers notified no client of that.
     untold: BTreeSet<String>,
-    /// Last transaction in each directory that created a node or deleted one that is not a contender.
+    /// The last transaction in each directory that created a node, or deleted one that is not a contender.
     last_change: BTreeMap<String, i64>,
     /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
-    /// Locks and nodes of holds that have ended. Reads and writes are left out because they may share a node.
+    /// The locks and nodes of holds that have ended, except reads and writes, which may share a node.
     former: Vec<(String, NodeId)>,
-    /// When each place was last given back, or has got more permits.
+    /// When a hold at each place was last released, or the number of permits last raised.
     pub(crate) ended_at: BTreeMap<Place, Duration>,
-    /// When each process last gave a lost hold of this kind back.
+    /// When each process last released a lost hold, by kind and place.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
-    /// Sessions of dead processes that a reaper ends, and not before this time, unless somebody else ends them.
+    /// Sessions of dead processes that a reaper will end. Unless someone else ends them, they must last until this
+    /// time.
     pub(crate) reaped: BTreeMap<i64, Duration>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
-    /// Nodes that somebody has asked for, and those whose holders know of it.
+    /// Nodes whose release was requested, and those whose holders have received the request.
     pub(crate) asked: BTreeSet<NodeId>,
-    /// When the servers have first carried out a request for a node.
+    /// When the servers first carried out a request for the release of a node.
     requested: BTreeMap<NodeId, Duration>,
     received_requests: BTreeSet<NodeId>,
-    /// Number of guarded writes.
+    /// The number of guarded writes.
     writes: usize,
-    /// The data of those that were carried out, and of those that were reported not to be.
+    /// The data of the writes that were carried out, and of those that were reported as not carried out.
     written: BTreeSet<String>,
     not_written: BTreeSet<String>,
-    /// Nodes with a guarded write that got no answer.
+    /// The nodes for which a guarded write received no answer.
     unanswered: BTreeSet<NodeId>,
-    /// Number of acquisitions with each node, by its queue and token, and how many acquisitions the last owner allows.
+    /// The number of acquisitions with each node, by queue and token, and how many acquisitions its last owner allows.
     acquisitions: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
-    /// Nodes that a thread has released or handed over, and that no other thread has taken since.
+    /// Nodes that a thread has released or handed over, and that no other thread has taken over since.
     pub left: BTreeMap<NodeId, Left>,
-    /// When the owner of each node's last acquisition began to give it back.
+    /// When the owner of each node's last acquisition began to release it.
     pub(crate) given: BTreeMap<NodeId, Duration>,
-    /// Nodes that have to stay until this time.
+    /// Nodes that must exist until this time.
     reserved: BTreeMap<String, Duration>,
     pub is_gentle: bool,
-    /// No client is ever cut off.
+    /// Whether no client is ever disconnected.
     pub is_steady: bool,
     pub is_undisturbed: bool,
-    /// Longest delay of a frame.
+    /// The longest delay of a frame.
     pub slowest: Duration,
-    /// How old answers may be.
+    /// How outdated answers may be.
     pub lag: Duration,
-    /// Limit on the unanswered creates of one client.
+    /// The limit on one client's creates without an answer.
     pub most_creates: usize,
-    /// How many times an operator will delete the nodes of several locks.
+    /// How many more times an operator will delete the nodes of a multi-lock.
     pub robberies: usize,
-    /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
+    /// Nodes that someone else deleted or whose session an operator ended, with their sessions.
     robbed: BTreeSet<(i64, String)>,
     sessions: BTreeMap<i64, Process>,
-    /// When each process has got its last session or connection, and the session.
+    /// When each process last got a session or a connection, and the session.
     connected: BTreeMap<Process, (Duration, i64)>,
     /// Sessions that have ended.
     pub(crate) closed: BTreeSet<i64>,
     waiting: BTreeMap<usize, calls::Waiting>,
-    /// No fault delays anybody.
+    /// Whether the run has no fault that causes delays.
     pub is_well: bool,
     version: i32,
-    /// Strangers create contenders with any number.
+    /// Whether strangers create contenders with arbitrary numbers.
     pub has_strangers: bool,
-    /// Nodes that strangers take away when they like.
+    /// Nodes that strangers may delete at any time.
     pub planted: BTreeSet<String>,
     pub has_hidden: bool,
     pub healed_at: Option<Duration>,
     pub timeout: Duration,
-    /// When the last node of each maker below each directory was created and deleted.
+    /// When the last node of each creator in each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     were: BTreeSet<NodeId>,
     outages: outages::Outages,
-    /// No answer takes so long that a call or a lease ends before.
+    /// Whether no answer is so late that a call or a lease ends first.
     pub is_quick: bool,
 }
 
@@ -195,12 +196,12 @@ pub(crate) fn reset() {
 
 /// Returns the violations of the run.
 pub(crate) fn finish() -> Vec<String> {
-    // The holds are leaked because the world of their clients has ended.
+    // The holds are leaked, because the world of their clients has ended.
     std::mem::forget(MONITOR.take().held);
     VIOLATIONS.take()
 }
 
-/// Records a violation. It may be called while the monitor looks.
+/// Records a violation. May be called while the monitor is in use.
 pub(crate) fn violation(text: String) {
     kernel::note(|| format!("VIOLATION: {text}"));
     VIOLATIONS.with_borrow_mut(|all| all.push(text));
@@ -210,12 +211,12 @@ pub(crate) fn has_violations() -> bool {
     VIOLATIONS.with_borrow(|all| !all.is_empty())
 }
 
-/// Reports what is wrong, if anything is.
+/// Runs a check and reports its problem, if any.
 fn check(check: impl FnOnce(&mut Monitor) -> Option<String>) {
     monitor(check).into_iter().for_each(violation);
 }
 
-/// Returns the queue of a lock. Locks of one queue exclude each other.
+/// Returns the queue of a lock. Locks with the same queue exclude each other.
 pub(crate) fn queue(kind: Kind, place: Place) -> QueueId {
     match kind {
         Kind::Single => (place, 1),
@@ -224,7 +225,7 @@ pub(crate) fn queue(kind: Kind, place: Place) -> QueueId {
     }
 }
 
-/// Returns the version of the data of guarded writes, and the version after the last write by holders of this lock.
+/// Returns the version of the guarded data, and the version after the last write by holders of this lock.
 pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     monitor(|monitor| {
         let left = monitor.queues.get(&queue(kind, place)).map_or(0, |queue| queue.written);
@@ -232,7 +233,7 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-/// Returns the session of the node at a path, or 0 for a node without one.
+/// Returns the session that owns the node at a path, or 0 if the node is persistent.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     monitor(|monitor| monitor.nodes.get(path).map(|node| node.owner))
 }
@@ -251,7 +252,7 @@ pub fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
-/// Records that an operator is about to end this session. Its client takes a while to get another one.
+/// Records that an operator is about to end this session. Its client needs some time to get another one.
 pub(crate) fn expires(session: i64) {
     kernel::note(|| format!("== somebody ends session {session:#x}"));
     monitor(|monitor| {
@@ -275,7 +276,7 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     }
 }
 
-/// Checks that a client that gets no answers has lost its session after this time.
+/// Checks that a client that receives nothing has lost its session after this time.
 pub(crate) fn is_deaf(process: Process, time: Duration) {
     let session = monitor(|monitor| monitor.connected.get(&process).map(|(_, session)| *session));
     kernel::after(time, move || {

@@ -20,7 +20,7 @@ use crate::plan::{FrameFault, Of, Plan};
 use crate::raw;
 use crate::recording::{self, Act};
 
-/// The other end of all sockets.
+/// The remote end of all sockets.
 struct Net;
 
 pub(crate) struct World {
@@ -28,15 +28,15 @@ pub(crate) struct World {
     random: Rng,
     latency: Duration,
     links: BTreeMap<u64, Link>,
-    /// The socket that belongs to each connection of a server.
+    /// The socket for each connection of a server.
     sockets: BTreeMap<u64, u64>,
     /// The servers' names, and the last lookup of each server by each process.
     names: Vec<Name>,
     asked: BTreeMap<(Process, usize), Question>,
-    /// All faults are over.
+    /// Whether all faults are over.
     is_well: bool,
     pub machines: BTreeMap<Process, Machine>,
-    /// When the servers next have to act.
+    /// When the servers next have something to do.
     planned: Option<Instant>,
 }
 
@@ -44,13 +44,13 @@ thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
-/// The name of a server. Its earlier addresses belong to strangers of another ensemble.
+/// The name of a server. Its earlier addresses belong to servers of another ensemble, called strangers.
 #[derive(Default, Clone)]
 struct Name {
-    /// How often the server has moved, which is part of its address, and when it last moved.
+    /// How many times the server has moved, which is part of its address, and when it last moved.
     moves: u8,
     moved: Duration,
-    /// The name is not found until then, or only answered then.
+    /// Until then, lookups fail, or, if `hangs`, are not answered.
     unknown_until: Duration,
     hangs: bool,
 }
@@ -58,7 +58,7 @@ struct Name {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub asked: Duration,
-    /// When the answer comes, and whether it is an address.
+    /// When the answer arrives, and whether it is an address.
     pub answer: (Duration, bool),
 }
 
@@ -66,48 +66,48 @@ pub(crate) struct Question {
 struct Link {
     process: Process,
     server: usize,
-    /// The link leads to an earlier address of the server.
+    /// Whether the link leads to an earlier address of the server.
     is_former: bool,
     connection: Option<u64>,
-    /// Bytes that are no whole frame yet.
+    /// Bytes that do not form a whole frame yet.
     sent: Vec<u8>,
-    /// When the last bytes of each direction arrive.
+    /// When the last bytes in each direction arrive.
     last: [Duration; 2],
-    /// The client has sent a frame.
+    /// Whether the client has sent a frame.
     has_begun: bool,
-    /// A frame has arrived, up and down.
+    /// Whether a frame has arrived, up and down.
     is_greeted: [bool; 2],
-    /// Requests without an answer that has arrived.
+    /// Requests whose answers have not arrived.
     asked: BTreeMap<i32, (Of, String)>,
-    /// A request was lost, and later ones are lost, too.
+    /// Whether a request was lost, in which case all later ones are lost as well.
     is_useless: bool,
     is_over: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Machine {
-    /// Nothing passes up or down until then.
+    /// Nothing passes up or down before this time.
     silent_until: [Duration; 2],
     pub refused_until: Duration,
-    /// Sockets take only a part of the bytes until then.
+    /// Until then, sockets accept only a part of the bytes.
     pub full_until: Duration,
-    /// Requests are lost until then, but handshakes pass.
+    /// Until then, requests are lost, but handshakes pass.
     pub useless_until: Duration,
-    /// Number of frames of each kind so far, up and down.
+    /// The number of frames of each kind so far, up and down.
     frames: BTreeMap<(usize, Of), u32>,
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
-/// The time that the slowest lookup of a name takes.
+/// How long the slowest lookup of a name takes.
 pub(crate) const SLOW_NAME: Duration = Duration::from_secs(3);
-/// Limit on the latency after the last fault.
+/// The maximum latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
 const NO_AUTH: i32 = -102;
 
 const UP: usize = 0;
 const DOWN: usize = 1;
 
-/// Begins a network to these servers.
+/// Starts a network with these servers.
 pub(crate) fn begin(ensemble: Ensemble, random: Rng, latency: Duration, servers: usize) {
     WORLD.set(Some(World {
         ensemble,
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Returns when a frame sent now arrives, after all frames sent before.
+    /// Returns when a frame that is sent now arrives, which is after all earlier frames.
     fn arrival(&mut self, socket: u64, way: usize) -> Duration {
         let base = self.latency.as_nanos() as u64;
         let time = Duration::from_nanos(match self.random.u8(..20) {
@@ -233,7 +233,7 @@ impl World {
         self.links.get(&socket).is_some_and(|link| !link.is_over)
     }
 
-    /// Breaks a connection so that both ends notice.
+    /// Breaks a connection in a way that both ends detect.
     fn tear(&mut self, socket: u64) {
         net::finish(socket, true);
         outages::broken(socket);
@@ -255,7 +255,7 @@ impl World {
         self.ensemble.hang_up(connection, kernel::instant());
     }
 
-    /// Breaks all connections of a machine so that it notices.
+    /// Breaks all connections of a machine in a way that it detects.
     pub(crate) fn cut(&mut self, process: Process) {
         self.tear_all(|link| link.process == process && !link.is_over);
     }
@@ -266,20 +266,20 @@ impl World {
         meant.into_iter().for_each(|socket| self.tear(socket));
     }
 
-    /// Gives a server another address, which all later questions find. A stranger gets the old one.
+    /// Gives a server another address, which all later lookups return. A stranger gets the old one.
     pub(crate) fn move_away(&mut self, server: usize) {
         let name = &mut self.names[server];
         (name.moves, name.moved) = (name.moves + 1, kernel::elapsed());
         self.tear_all(|link| link.server == server && !link.is_over);
     }
 
-    /// Makes a server's name unknown for a while.
+    /// Makes lookups of a server's name fail for a while.
     pub(crate) fn forget_name(&mut self, server: usize, time: Duration, hangs: bool) {
         let name = &mut self.names[server];
         (name.unknown_until, name.hangs) = (kernel::elapsed() + time, hangs);
     }
 
-    /// Ends all faults. Frames that are late are lost with their connections.
+    /// Ends all faults. Delayed frames are lost with their connections.
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
         self.is_well = true;
@@ -288,7 +288,7 @@ impl World {
         self.tear_all(|link| link.is_useless || link.last.iter().any(|last| *last > late));
     }
 
-    /// Lets nothing pass up, or down, for this time.
+    /// Blocks all frames up, or down, for this time.
     pub(crate) fn silence(&mut self, process: Process, is_up: bool, time: Duration) {
         let until = &mut self.machine(process).silent_until[if is_up { UP } else { DOWN }];
         *until = (*until).max(kernel::elapsed() + time);
@@ -298,7 +298,7 @@ impl World {
         self.machines.entry(process).or_default()
     }
 
-    /// Takes bytes of a client, and sends the frames that are whole.
+    /// Takes bytes from a client, and sends the frames that are complete.
     fn send(&mut self, socket: u64, bytes: &[u8]) -> usize {
         let Some(link) = self.links.get_mut(&socket) else { return bytes.len() };
         let machine = self.machines.get(&link.process);
@@ -402,7 +402,7 @@ impl Network for Net {
 
     fn shut(&self, socket: u64) {
         outages::broken(socket);
-        // The end arrives after all bytes sent before.
+        // The end of the connection arrives after all bytes sent before it.
         at(with(|world| world.arrival(socket, UP)), move |world| {
             world.end(socket);
             world.links.remove(&socket);

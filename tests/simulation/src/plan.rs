@@ -1,5 +1,5 @@
-//! Draws the plan of a run from its seed: the steps of every thread, and the faults. A plan is data, so that a run can
-//! be repeated with less of it.
+//! Draws the plan of a run from its seed: the steps of every thread, and the faults. A plan is data, so a run can be
+//! repeated with some parts of the plan left out.
 
 mod additions;
 mod draw;
@@ -23,13 +23,13 @@ pub struct Plan {
     pub seed: u64,
     pub(crate) theme: Theme,
     pub servers: usize,
-    /// Least delay of a frame between client and server, one way; the longest is ten times as long.
+    /// The shortest delay of a frame between client and server, one way; the longest is ten times as long.
     pub latency: Duration,
-    /// Clients know the servers by name, not by address.
+    /// Whether clients connect to the servers by name instead of by address.
     pub(crate) has_names: bool,
-    /// Locks take no shortcuts.
+    /// Whether locks take no shortcuts.
     pub(crate) always_lists: bool,
-    /// Directories in which the next node gets this number, as if many nodes had been created there before.
+    /// Directories where the next node gets this number, as if many nodes had been created there before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
     pub clients: Vec<ClientPlan>,
     /// Programs without locks. Faults number them after the clients.
@@ -40,7 +40,7 @@ pub struct Plan {
 /// The servers' tick.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
-/// A client on its own machine.
+/// A client on a machine of its own.
 #[derive(Debug, Clone)]
 pub struct ClientPlan {
     pub timeout: Duration,
@@ -66,7 +66,7 @@ pub struct ObjectPlan {
     pub options: Options,
 }
 
-/// The path of a lock. Places overlap: some lie below others, and some names look like a contender's.
+/// The path of a lock. Places overlap: some lie below others, and some names resemble a contender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub usize);
 
@@ -84,7 +84,7 @@ pub enum Kind {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// The number of the identity, which several objects may have.
+    /// The number of the identity. Several objects may have the same one.
     pub identity: Option<u8>,
     pub local_handoffs: u32,
     pub background_release: bool,
@@ -99,8 +99,8 @@ pub struct Step<W = What> {
     pub what: W,
 }
 
-/// What a thread does next; `client/steps.rs` carries it out. Besides acquisitions of locks, it looks at them from
-/// outside, meddles as an operator, or does something odd: `Close` closes twice at once.
+/// The next action of a thread; `client/steps.rs` carries it out. Apart from acquisitions, the thread queries locks
+/// from outside, interferes as an operator, or does something unusual: `Close` closes twice at the same time.
 #[derive(Debug, Clone)]
 pub enum What {
     Lock(AcquisitionPlan),
@@ -118,7 +118,7 @@ pub enum What {
 #[derive(Debug, Clone)]
 pub struct AcquisitionPlan {
     pub object: usize,
-    /// The call has an object for itself, like the one of this number.
+    /// Whether the call uses an object of its own, like the shared one with this number.
     pub is_fresh: bool,
     pub wait: Wait,
     pub permits: u32,
@@ -126,16 +126,16 @@ pub struct AcquisitionPlan {
     pub end: End,
 }
 
-/// Unusual actions, on separate locks where needed.
+/// Unusual actions, on locks of their own where needed.
 #[derive(Debug, Clone, Copy)]
 pub enum Odd {
-    /// Unlocks a lock that it does not hold.
+    /// Unlocks a lock that the client does not hold.
     Unlock,
-    /// Drops all handles of a lock that it holds.
+    /// Drops all handles of a held lock.
     DropHeld,
-    /// Takes many locks whose paths exceed the quota together; some may not be deleted.
+    /// Acquires many locks whose paths together exceed the quota; some may not be deletable.
     LongPaths { are_stuck: bool },
-    /// Ends a leadership, and may wait for the end.
+    /// Ends a leadership, and may wait until it has ended.
     Resign { waits: bool },
 }
 
@@ -144,13 +144,13 @@ pub enum Wait {
     Forever,
     Try,
     For(Duration),
-    /// Like the first or the third, but no longer than this without a connection.
+    /// Like the first or the third, but without a connection for no longer than the second duration.
     Connected(Option<Duration>, Duration),
 }
 
-/// An operation while a lock is held; `client/operations.rs` carries it out. `Prolong` lets the hold last until this
-/// time from now, `UntilDue` works until it ends by its options, `Second` takes a second object of the same lock, alone
-/// or behind another thread, and `Expire` ends the session after this time.
+/// An operation while a lock is held; `client/operations.rs` carries it out. `Prolong` makes the hold last for this
+/// time from now on, `UntilDue` works until its options end it, `Second` acquires a second object of the same lock,
+/// alone or behind another thread, and `Expire` ends the session after this time.
 #[derive(Debug, Clone)]
 pub enum Operation {
     Work(Duration),
@@ -177,7 +177,7 @@ pub enum End {
     Downgrade,
 }
 
-/// A fault at the `nth` matching frame that a client sends or receives, or at a time.
+/// A fault at a time, or at the `nth` matching frame that a client sends or receives.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
@@ -200,16 +200,16 @@ pub enum Of {
 #[derive(Debug, Clone, Copy)]
 pub enum FrameFault {
     CutBefore,
-    /// The connection ends right after the frame: a request's result stays unknown, or the next frame is lost.
+    /// The connection ends right after the frame: the result of a request remains unknown, or the next frame is lost.
     CutBehind,
-    /// The connection ends before the frame arrives, and new ones are refused for this time.
+    /// The connection ends before the frame arrives, and for this time, new connections are refused.
     Away(Duration),
-    /// Half of the frame arrives.
+    /// Only half of the frame arrives.
     Tear,
     Delay(Duration),
     /// The process is paused while it handles the frame.
     Freezes(Duration),
-    /// Another client changes the request's node this long before the request arrives.
+    /// Another client changes the request's node; the request arrives this long afterwards.
     Meets(Meddling, Duration),
 }
 
@@ -226,15 +226,16 @@ pub enum Meddling {
     Makes,
 }
 
-/// A fault at a time; `world.rs` makes it happen.
+/// A fault at a time; `world.rs` carries it out.
 ///
-/// In the network, a `BlackHole` holds frames back in both directions without an error, `Deaf` does so in one, `Useless`
-/// lets only handshakes pass, and `Full` sockets accept a part of what is sent. `Freeze` stops all threads of a client,
-/// `Stall` one, and `NoThreads` fails half of those that it starts; a `Sleep` that is paused stops the time since boot,
-/// too. A frozen server keeps its connections, and one with a `Lag` learns late of what the others have carried out. A
-/// server that moves leaves its address to a stranger. Operators delete the `nth` node below a place, all of them
-/// (`Clear`), or those of several locks as they are given back (`Rob`); they keep nodes from being read, so that their
-/// ends are not reported (`Hide`), or from being deleted (`Forbid`). Strangers plant nodes, and scribble into others.
+/// In the network, a `BlackHole` blocks frames in both directions without an error, `Deaf` does so in one direction,
+/// `Useless` lets only handshakes pass, and `Full` sockets accept only part of what is sent. `Freeze` pauses all
+/// threads of a client, `Stall` one thread, and `NoThreads` makes half of its attempts to start threads fail; a paused
+/// `Sleep` also stops the time since boot. A frozen server keeps its connections, and one with a `Lag` applies the
+/// others' transactions late. A server that moves leaves its address to a stranger. Operators delete the `nth` node
+/// below a place, all of them (`Clear`), or those of a multi-lock as it is released (`Rob`); they revoke the right to
+/// read nodes, so that their deletion is not reported (`Hide`), or to delete them (`Forbid`). Strangers create nodes
+/// (`Plant`) and write into others.
 #[derive(Debug, Clone, Copy)]
 pub enum FaultKind {
     Cut { client: usize },
@@ -269,19 +270,19 @@ pub enum FaultKind {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Plant {
-    /// A node as Curator's mutex makes it, which waits for nobody.
+    /// A node as Curator's mutex creates it, which waits for no other.
     Exclusive,
     Write,
-    /// A number after the last valid one.
+    /// A number above the last valid one.
     Past,
-    /// A name without a meaning.
+    /// A name that means nothing to locks.
     Foreign,
-    /// A name with a contender's number that is not a contender.
+    /// A name that contains a contender's number but is not a contender's.
     Lookalike,
 }
 
 impl Place {
-    /// Number of the places that many acquisitions share. The others are for few acquisitions each.
+    /// The number of places that many acquisitions share. Each of the other places is used for few acquisitions.
     pub(crate) const SHARED: usize = 9;
 
     pub const ALL: [&'static str; 21] = [
@@ -331,7 +332,8 @@ impl fmt::Display for Place {
 }
 
 impl Plan {
-    /// Returns whether no fault causes the loss of a hold, unless a client is closed or the lock is requested.
+    /// Returns whether no fault causes the loss of a hold, unless a client is closed or the lock's release is
+    /// requested.
     pub fn is_gentle(&self) -> bool {
         let is_gentle = |fault: &Fault| match fault {
             Fault::Frame { what, .. } => {
@@ -344,7 +346,7 @@ impl Plan {
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
     }
 
-    /// Returns whether no fault delays anybody.
+    /// Returns whether no fault causes delays.
     pub(crate) fn is_well(&self) -> bool {
         let mut all = self.faults.iter();
         all.all(|fault| matches!(fault, Fault::At { what: FaultKind::Scribble { .. }, .. }))
@@ -370,12 +372,12 @@ impl Plan {
         self.objects().any(|object| object.kind == kind)
     }
 
-    /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
+    /// Returns whether a fault revokes the right to read a node, so that servers send no event for it.
     pub(crate) fn hides_something(&self) -> bool {
         self.meets(|what| matches!(what, FaultKind::Hide { .. } | FaultKind::HideDirectory { .. }))
     }
 
-    /// Returns whether a fault hits a server, and not only by a lag.
+    /// Returns whether a fault hits a server in another way than by a lag.
     pub(crate) fn unsettles_servers(&self) -> bool {
         use FaultKind::{Crash, CutOffServer, Depose, FreezeServer};
         self.meets(|what| {
@@ -407,7 +409,7 @@ impl Plan {
         parts.get()
     }
 
-    /// Returns the plan without these parts. Objects and clients keep their numbers.
+    /// Returns the plan without these parts. The numbers of objects and clients do not change.
     pub fn without(&self, is_out: impl Fn(usize) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut number = 0;
@@ -450,7 +452,7 @@ impl ThreadPlan {
 }
 
 impl AcquisitionPlan {
-    /// An acquisition with an object that threads share, without any operation.
+    /// An acquisition with an object that threads share, without operations while the lock is held.
     pub fn plain(object: usize, wait: Wait) -> AcquisitionPlan {
         let (while_held, end) = (Vec::new(), End::Unlock);
         AcquisitionPlan { object, is_fresh: false, wait, permits: 1, while_held, end }
@@ -458,7 +460,7 @@ impl AcquisitionPlan {
 }
 
 impl<W> ThreadPlan<W> {
-    /// Carries out the steps, each after its rest.
+    /// Carries out the steps, each after its pause.
     pub(crate) fn carry_out(&self, mut act: impl FnMut(&W)) {
         thread::sleep(self.begins);
         for step in &self.steps {

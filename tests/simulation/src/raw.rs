@@ -21,24 +21,24 @@ use crate::plan::{
 };
 
 pub(crate) const ROOT: &str = "/raw";
-/// Number of nodes that all programs share, and number of nodes that each program has to itself.
+/// The number of nodes that all programs share, and the number of nodes that belong to each program alone.
 const SHARED: usize = 3;
 const OWN: usize = 2;
-/// Length of a path that does not fit into one request to set watches again.
+/// The length of a path that does not fit into one request that sets watches again.
 const LONG: usize = 66_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
-    /// Number of letters at the end of each node's name.
+    /// The number of letters at the end of each node's name.
     pub(crate) tail: usize,
-    /// The client is dropped, not closed.
+    /// Whether the client is dropped instead of closed.
     pub(crate) is_dropped: bool,
     pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
-/// What a thread of a program does next: it submits calls in one write, keeps the lease or lets it go, renews it or
-/// looks at it.
+/// The next action of a program's thread: it submits calls in one write, keeps the lease or stops keeping it, renews it
+/// or reads it.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
@@ -68,22 +68,22 @@ pub(crate) enum Node {
     Own(usize),
     /// A new child of a shared node.
     Child(usize),
-    /// A child that this program has created, or may have.
+    /// A child that this program has created, or may have created.
     Made,
 }
 
-/// The transaction from which on watches report changes.
+/// The transaction from which a watch reports changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Since {
-    /// The first one of all.
+    /// The first transaction.
     Ever,
     /// The newest transaction that the session has seen, minus this number.
     Before(i64),
-    /// Nothing is reported at once but missing nodes.
+    /// A later one, so that only missing nodes are reported at once.
     Future,
 }
 
-/// A request. Creates and deletes say whether they may share a transaction, and reads whether they watch.
+/// A request. Creates and deletes state whether they may share a transaction, and reads whether they set a watch.
 #[derive(Debug, Clone)]
 pub(crate) enum RawCall {
     Create { node: Node, mode: CreateMode, is_shared: bool },
@@ -99,7 +99,7 @@ pub(crate) enum RawCall {
     Several(Vec<RawCall>),
 }
 
-/// Adds programs without locks to some plans, in addition to the clients or instead of them.
+/// Adds programs without locks to some plans, beside the clients or instead of them.
 pub(crate) fn add(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed ^ 0x0c11e47);
     let is_alone = match random.u8(..8) {
@@ -129,12 +129,12 @@ pub(crate) fn add(plan: &mut Plan) {
     if is_alone {
         let (is_up, time) = (false, timeout * 5);
         let more = match random.u8(..8) {
-            // Requests are carried out, but no answer arrives before the sessions have ended.
+            // Requests are carried out, but no answer arrives before the sessions have expired.
             0 => befall(random, all, |client| FaultKind::Deaf { client, is_up, time }),
             1 => befall(random, all, |client| FaultKind::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
-            // Machines sleep for longer than a session timeout, and some of their clocks with them.
+            // Machines sleep for longer than a session timeout; if they are paused, their time since boot stops.
             2 => {
                 let (time, is_paused) = (timeout * 2, random.bool());
                 befall(random, all, |client| FaultKind::Sleep { client, time, is_paused })
@@ -145,7 +145,7 @@ pub(crate) fn add(plan: &mut Plan) {
     }
 }
 
-/// Makes one server lag, and makes clients reconnect that have seen transactions which this server has not applied.
+/// Makes one server lag, and makes clients reconnect that have seen transactions which this server has not applied yet.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
     let lag = FaultKind::Lag { server: random.usize(..servers), time: timeout * 8 };
     let mut faults = vec![lag.at(ms(random, 1, 500))];
@@ -155,9 +155,9 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
     faults
 }
 
-/// Makes servers go on without a quorum for longer than a session timeout.
+/// Makes servers continue without a quorum for longer than a session timeout.
 fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
-    // With short sessions each tick counts more.
+    // With short sessions, each tick is a larger share of the timeout.
     let timeout = TICK * 2;
     for raw in &mut plan.raw {
         raw.timeout = timeout;
@@ -166,12 +166,12 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
     let mut faults = Vec::new();
     match random.u8(..5) {
-        // Some clients come to the deposed leader when their time at the next leader is nearly over.
+        // Some clients connect to the deposed leader when their session at the next leader has almost expired.
         0 | 1 => {
             for round in 0..3 {
                 let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
                 faults.push(FaultKind::Depose.at(begin));
-                // In some rounds those clients fall silent then.
+                // In some rounds, those clients then fall silent.
                 let is_last = random.bool();
                 for client in clients.clone().chain(clients.clone()) {
                     let cut = begin + Duration::from_millis(random.u64(200..1_800));
@@ -182,7 +182,7 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
                 }
             }
         }
-        // The server of a client's last requests cannot pass on the client's signs of life.
+        // The server that received a client's last requests cannot report to the leader that the client is alive.
         2 | 3 => {
             for round in 0..5 {
                 let when = ms(random, 500, 3_000) + timeout * 4 * round;
@@ -205,7 +205,7 @@ fn befall(random: &mut Rng, clients: usize, fault: impl Fn(usize) -> FaultKind) 
     (0..clients).map(|client| fault(client).at(ms(random, 500, 8_000))).collect()
 }
 
-/// Gives the servers names and moves them. Some servers are down at the start.
+/// Gives the servers names and moves the servers. Some servers are down at the start.
 fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.has_names = true;
     plan.faults = draw_moves(random, plan.servers);
@@ -243,7 +243,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
     }
 }
 
-/// Returns the longest time that the calls of these programs take in total.
+/// Returns how long all calls of these programs take at most, in total.
 pub(crate) fn longest(plan: &Plan) -> Duration {
     let step = |step: &Step<RawWhat>| match &step.what {
         RawWhat::Calls { limit, .. } => step.rest + *limit,

@@ -1,5 +1,5 @@
-//! Records the traffic of the servers in a run, so that it can be replayed against a real one. Without a recording, it
-//! costs nothing and changes nothing.
+//! Records the traffic of the servers in a run, so that it can be replayed against a real server. If nothing is
+//! recorded, this costs nothing and changes nothing.
 
 use std::cell::RefCell;
 
@@ -10,21 +10,21 @@ use crate::plan::Plan;
 use crate::raw;
 use crate::world::run;
 
-/// What comes to the servers, by the number of the connection.
+/// What the servers receive, by the number of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// A client connects.
     Connected(u64),
-    /// Bytes arrive, maybe only a part of a frame.
+    /// Bytes arrive, perhaps only part of a frame.
     Received(u64, Vec<u8>),
     /// The client has hung up.
     HungUp(u64),
 }
 
-/// What comes to the servers at an instant, and what they do then.
+/// What the servers receive at one instant, and how they react.
 #[derive(Debug, Default)]
 pub struct Moment {
-    /// What comes, in order.
+    /// What the servers receive, in order.
     pub acts: Vec<Act>,
     /// What the servers send, in order.
     pub sent: Vec<(u64, Outgoing)>,
@@ -33,7 +33,7 @@ pub struct Moment {
 }
 
 thread_local! {
-    /// The rules of the servers that are recorded, and what they have done.
+    /// The rules of the recorded servers, and the recording so far.
     static RECORDED: RefCell<Option<(ReadRules, Vec<Moment>)>> = const { RefCell::new(None) };
     static ACTS: RefCell<Vec<Act>> = const { RefCell::new(Vec::new()) };
 }
@@ -46,11 +46,11 @@ pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
     RECORDED.take().map(|(_, moments)| moments).unwrap_or_default()
 }
 
-/// Returns why a real server cannot replay the traffic of this plan, if it cannot.
+/// Returns why a real server cannot replay the traffic of this plan, or `None` if it can.
 pub fn unfit(plan: &Plan) -> Option<&'static str> {
     let reasons = [
-        (plan.servers > 1, "it has three servers, whose elections and lags nobody can repeat"),
-        (plan.disturbs_servers(), "the server crashes or stands still, which takes true time"),
+        (plan.servers > 1, "it has three servers, whose elections and lags cannot be repeated"),
+        (plan.disturbs_servers(), "the server crashes or is paused, which takes real time"),
         (plan.used.is_some(), "it sets a directory's counter, which no request can set"),
         (
             raw::settings(plan, Settings::default()).throttle > 0.0,
@@ -60,7 +60,7 @@ pub fn unfit(plan: &Plan) -> Option<&'static str> {
     reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
 }
 
-/// Returns the settings of servers that are recorded.
+/// Returns the settings for servers, with the rules of the recording if there is one.
 pub(crate) fn settings(settings: Settings) -> Settings {
     let recorded = RECORDED.with_borrow(|recorded| recorded.as_ref().map(|(rules, _)| *rules));
     let rules = recorded.unwrap_or(settings.rules);

@@ -16,9 +16,9 @@ use zoolock_simulation::{Outcome, Plan, run};
 
 use crate::Args;
 
-/// Number of seeds of one worker process.
+/// The number of seeds that one worker process runs.
 const CHUNK: u64 = 2_000;
-/// How many plans of each rare event are run again.
+/// How many plans per rare event are run again.
 const AGAIN: usize = 2;
 
 /// An event, and the seeds that reach it.
@@ -26,7 +26,7 @@ const AGAIN: usize = 2;
 pub(crate) struct Event {
     pub(crate) count: u64,
     seeds: u64,
-    /// The first ones with plans of their own.
+    /// The first seeds that reach it with plans of their own.
     first: Vec<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Total {
         Total { done: 1, hash: hash ^ seed, events, linearized, failed }
     }
 
-    /// Adds another total. The order of additions does not matter.
+    /// Adds another total. The result does not depend on the order of additions.
     fn merge(&mut self, other: Total) {
         self.done += other.done;
         self.hash = self.hash.wrapping_add(other.hash);
@@ -72,7 +72,7 @@ impl Total {
         self.failed.extend(other.failed);
     }
 
-    /// Returns seeds whose plans reach what fewer than one of a hundred seeds reach.
+    /// Returns seeds whose plans reach an event that fewer than one in a hundred seeds reach.
     pub(crate) fn rare(&self) -> BTreeSet<u64> {
         let rare = self.events.values().filter(|event| event.seeds < self.done / 100);
         rare.flat_map(|event| &event.first).copied().collect()

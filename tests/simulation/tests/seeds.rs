@@ -21,8 +21,8 @@ fn runs_differ_by_seed_alone() {
     let mut hashes = BTreeSet::new();
     for plan in (1_000..1_060).map(Plan::of) {
         let (quiet, traced) = (run(&plan, false), run(&plan, true));
-        assert_eq!(quiet.hash, traced.hash, "a trace does not change the run");
+        assert_eq!(quiet.hash, traced.hash, "tracing must not change the run");
         assert!(quiet.trace.is_empty() && !traced.trace.is_empty());
-        assert!(hashes.insert(quiet.hash), "no two seeds give the same run");
+        assert!(hashes.insert(quiet.hash), "two seeds gave the same run");
     }
 }

@@ -1,4 +1,4 @@
-//! Waits for channels. The channels are crossbeam's, whose operations that do not block need no simulation.
+//! Waits for channels. The channels are crossbeam's, because operations that do not block need no simulation.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::scheduler::{after, block, may_give_way, own_process, with};
 
 pub use crossbeam_channel::never;
 
-/// Returns a channel that gets this instant when it has come.
+/// Returns a channel that receives this instant when it has come.
 pub fn at(when: Instant) -> Receiver<Instant> {
     let (sender, receiver) = bounded(1);
     ring(own_process(), when, sender);
@@ -23,7 +23,7 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
         due.saturating_add(asleep).saturating_sub(kernel.now)
     });
     if left > u64::MAX / 4 {
-        // The instant is after the end of every run.
+        // The instant is later than the end of any run.
         return std::mem::forget(sender);
     }
     after(Duration::from_nanos(left), move || {
@@ -36,10 +36,10 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
     });
 }
 
-/// Returns whether a receive would return at once.
+/// Returns whether receiving would return at once.
 #[doc(hidden)]
 pub fn is_ready<T>(receiver: &Receiver<T>) -> bool {
-    // No other thread runs in between, so `try_recv` on an empty channel takes no message.
+    // No other thread runs between the two calls, so `try_recv` on an empty channel takes no message.
     !receiver.is_empty() || matches!(receiver.try_recv(), Err(TryRecvError::Disconnected))
 }
 
@@ -73,7 +73,7 @@ pub fn recv_timeout<T>(receiver: &Receiver<T>, limit: Duration) -> Result<T, Rec
     recv_deadline(receiver, now() + limit)
 }
 
-/// Waits until a receiver is ready, or for this time.
+/// Waits until a receiver is ready, but no longer than `limit`.
 #[doc(hidden)]
 pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     may_give_way();
@@ -82,8 +82,8 @@ pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     }
 }
 
-/// Corresponds to `crossbeam_channel::select_biased` for receives and one `default`: takes the first ready one. Parses
-/// the arms, binds each receiver once, waits, and tries them in order.
+/// Corresponds to `crossbeam_channel::select_biased` with receive arms and one `default`: takes the first ready arm.
+/// Parses the arms, binds each receiver once, waits, and tries them in order.
 #[macro_export]
 macro_rules! select_biased {
     (@arms [$($done:tt)*] recv($from:expr) -> $got:pat => $body:block, $($rest:tt)*) => {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::scheduler::{own_process, with};
 
-/// Start of every run, in seconds since 1970.
+/// The time at which every run starts, in seconds since 1970.
 const BEGIN: u64 = 1_700_000_000;
 
-/// Returns the real instant that stands for the start of a run. Only differences to it matter.
+/// Returns the real instant that represents the start of a run. Only differences from it matter.
 fn begin() -> Instant {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     *BEGIN.get_or_init(Instant::now)
@@ -21,7 +21,7 @@ pub fn now() -> Instant {
     begin() + Duration::from_nanos(passed)
 }
 
-/// Returns the time since boot of the machine, which stops only while the host pauses the machine.
+/// Returns the time since the machine's boot, which stops only while the host pauses the machine.
 pub fn since_boot() -> Duration {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused));

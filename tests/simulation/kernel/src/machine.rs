@@ -1,4 +1,4 @@
-//! Processes, each on a machine of its own: whether it runs, its clocks, and what its system refuses.
+//! Processes, each on its own machine: whether it runs, its clocks, and which requests its system refuses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::scheduler::{own_process, with};
 
-/// A program with several threads, which freezes, sleeps or dies as a whole.
+/// A program with several threads, which freezes, sleeps or dies as a unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub usize);
 
@@ -14,7 +14,7 @@ pub struct Process(pub usize);
 pub(crate) enum Fate {
     #[default]
     Runs,
-    /// No thread of the process runs until then.
+    /// No thread of the process runs before this time.
     Frozen(u64),
     Dead,
 }
@@ -23,17 +23,17 @@ pub(crate) enum Fate {
 #[derive(Default)]
 pub struct Machine {
     pub(crate) fate: Fate,
-    /// How long its monotonic clock stood still.
+    /// How long its monotonic clock has been stopped in total.
     pub(crate) asleep: u64,
-    /// How long its time since boot stood still.
+    /// How long its time since boot has been stopped in total.
     pub(crate) paused: u64,
-    /// End of its last sleep.
+    /// When its last sleep ends or ended.
     awake_at: u64,
-    /// How far its system clock is ahead, in nanoseconds.
+    /// How far its system clock is ahead of the true time, in nanoseconds.
     pub ahead: i64,
-    /// With this probability, the process fails to start a thread.
+    /// The probability with which the process fails to start a thread.
     pub fails_spawns: f64,
-    /// Other programs use its processors now and then.
+    /// Whether other programs occupy its processors from time to time.
     pub is_busy: bool,
     pub(crate) random: Rng,
 }
@@ -65,13 +65,13 @@ pub fn freeze(process: Process, time: Duration) {
     });
 }
 
-/// Changes the machine of a process.
+/// Changes the state of a process's machine.
 pub fn machine(process: Process, change: impl FnOnce(&mut Machine)) {
     with(|kernel| change(&mut kernel.machines[process.0]));
 }
 
-/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses the machine, its
-/// time since boot stops as well.
+/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses the machine, the time
+/// since boot stops as well.
 pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     freeze(process, time);
     with(|kernel| {
@@ -103,12 +103,12 @@ pub(crate) fn may_spawn(process: Process) -> bool {
     })
 }
 
-/// Returns the name of the machine and the number of the process.
+/// Returns the names of the machine and the process.
 pub fn program() -> String {
     format!("machine-{}/1", own_process().0)
 }
 
-/// Draws from the process's random numbers.
+/// Draws from the random numbers of the process.
 pub fn random() -> u64 {
     let process = own_process();
     with(|kernel| kernel.machines[process.0].random.u64(..))

@@ -1,4 +1,4 @@
-//! Sockets of the processes, and the bell that ends a wait for them. The world implements the other end as a
+//! The sockets of the processes, and the bell that ends a wait for them. The world implements the remote end as a
 //! [`Network`].
 
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use crate::clock::count;
 use crate::machine::Process;
 use crate::scheduler::{block, may_give_way, own_process, with};
 
-/// The other end of all sockets.
+/// The remote end of all sockets.
 pub trait Network {
-    /// Opens a connection for a process. The simulated network answers with [`answered`], or does not answer.
+    /// Opens a connection for a process. The network calls [`answered`] to answer, or does not answer.
     fn connect(&self, process: Process, socket: u64, address: SocketAddr);
-    /// Takes bytes from a process, as many as there is room for. Returns their number.
+    /// Takes as many bytes from a process as there is room for. Returns their number.
     fn send(&self, socket: u64, bytes: &[u8]) -> usize;
     /// Closes the process's end of a connection.
     fn shut(&self, socket: u64);
-    /// Returns the addresses of a name, and the time that the answer takes.
+    /// Returns the addresses for a name, and how long the lookup takes.
     fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>);
 }
 
@@ -42,7 +42,7 @@ struct End {
 enum State {
     Connecting,
     Open,
-    /// The other end has closed; bytes that have arrived can be read.
+    /// The remote end has closed, but bytes that have arrived can still be read.
     Finished,
     Failed(io::ErrorKind),
     Shut,
@@ -56,14 +56,14 @@ fn end<T>(socket: u64, act: impl FnOnce(&mut End) -> T) -> Option<T> {
     with(|kernel| kernel.sockets.all.get_mut(&socket).map(act))
 }
 
-// ---- for the world
+// ---- called by the world
 
-/// Sets the other end of all sockets.
+/// Sets the remote end of all sockets.
 pub fn set_network(network: Rc<dyn Network>) {
     with(|kernel| kernel.sockets.network = Some(network));
 }
 
-/// Completes a connection, or refuses it.
+/// Establishes a connection, or refuses it.
 pub fn answered(socket: u64, is_accepted: bool) {
     end(socket, |end| match (end.state, is_accepted) {
         (State::Connecting, true) => end.state = State::Open,
@@ -81,7 +81,7 @@ pub fn deliver(socket: u64, bytes: &[u8]) {
     });
 }
 
-/// Ends a connection from the other end. If it is torn, bytes not yet read are lost.
+/// Ends a connection from the remote end. If it is torn, bytes that have not been read are lost.
 pub fn finish(socket: u64, is_torn: bool) {
     end(socket, |end| {
         if matches!(end.state, State::Open | State::Connecting) {
@@ -104,14 +104,14 @@ pub(crate) fn shut_all(process: Process) {
     }
 }
 
-// ---- for the processes
+// ---- called by processes
 
 /// A connection of a process.
 #[derive(Debug)]
 pub struct Stream(u64);
 
 impl Stream {
-    /// Starts to connect. Never fails.
+    /// Starts to connect. Never fails here.
     pub fn connect(address: SocketAddr) -> io::Result<Stream> {
         let process = own_process();
         let socket = with(|kernel| {
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and fails if the connection broke.
+    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and an error if the connection broke.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {
@@ -158,8 +158,8 @@ impl Stream {
         read.unwrap_or(Ok(0))
     }
 
-    /// Sends as many bytes as there is room for. Fails with `WouldBlock` if there is none, and with another error if the
-    /// connection is not open.
+    /// Sends as many bytes as there is room for. Fails with `WouldBlock` if there is no room, and with another error if
+    /// the connection is not open.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match end(self.0, |end| end.state) {
             Some(State::Open) => match network().send(self.0, bytes) {
@@ -171,7 +171,7 @@ impl Stream {
         }
     }
 
-    /// Closes the connection, which ends reads. Fails if it was already closed.
+    /// Closes the connection, which ends reads. Fails if it is already closed.
     pub fn shut_down(&self) -> io::Result<()> {
         let before = end(self.0, |end| std::mem::replace(&mut end.state, State::Shut));
         if matches!(before, None | Some(State::Shut)) {
@@ -191,19 +191,19 @@ impl Drop for Stream {
     }
 }
 
-/// Asks the world for the addresses of a name.
+/// Looks up the addresses for a name.
 pub fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     let (time, found) = network().resolve(own_process(), name);
     crate::thread::sleep(time);
     found
 }
 
-/// Wakes a thread that waits for connections or an instant. Corresponds to the client's own bell.
+/// Wakes a thread that waits for connections or for an instant. Corresponds to the client's own bell.
 #[derive(Debug)]
 pub struct Bell(AtomicBool);
 
 impl Bell {
-    /// Creates a bell that has not been rung. Never fails.
+    /// Creates a bell that has not been rung. Never fails here.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(AtomicBool::new(false)))
     }

@@ -1,4 +1,4 @@
-//! Decides which thread runs, and when. One loop on the real thread calls everything else.
+//! Decides which thread runs, and when. One loop on the real thread runs everything else.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,19 +15,19 @@ use crate::machine::{Fate, Machine, Process, process};
 use crate::net::Sockets;
 use crate::trace::Trace;
 
-/// Debug builds have large frames. Untouched pages cost nothing.
+/// Debug builds have large stack frames. Pages that are never touched use no memory.
 const STACK: usize = 512 * 1024;
-/// Average number of locks, receives and reads before a thread gives way.
+/// A thread gives way on average at one in this many locks, receives and reads.
 const PREEMPTED: u32 = 8;
-/// Longest time that a thread runs from one wait to the next, in nanoseconds.
+/// The longest time that a thread runs between two waits, in nanoseconds.
 const STEP: u64 = 20_000;
 
-/// On a busy machine, one resumption in `DELAYED` is late on average, by at most `DELAY` nanoseconds.
+/// On a busy machine, one in `DELAYED` resumptions is late on average, by at most `DELAY` nanoseconds.
 const DELAYED: u32 = 64;
 const DELAY: u64 = 4_000_000;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
-/// An action that runs at a given time, outside of all threads.
+/// An action that runs at a given time, outside all threads.
 type Happening = Box<dyn FnOnce()>;
 
 #[derive(Clone, Copy)]
@@ -40,35 +40,35 @@ pub(crate) struct Task {
     fiber: Option<Fiber>,
     yielder: *const Yielder<(), ()>,
     state: State,
-    /// The thread does not run until then, even if its wait is over.
+    /// The thread does not run before this time, even if its wait is over.
     stands_until: u64,
-    /// The last wait ended because its condition was met, not because of its deadline.
+    /// Whether the last wait ended because its condition was met, as opposed to its deadline.
     is_met: bool,
     pub(crate) name: Arc<str>,
     pub(crate) process: Process,
     pub(crate) has_token: bool,
     pub(crate) never_waits: bool,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
-    /// The mutexes that it holds: their addresses, and where it took them.
+    /// The mutexes that the thread holds: their addresses, and where they were locked.
     held: Vec<(usize, &'static Location<'static>)>,
 }
 
-/// The world of one run.
+/// The state of one run.
 #[derive(Default)]
 pub(crate) struct Kernel {
     pub(crate) now: u64,
     pub(crate) tasks: Vec<Task>,
     pub(crate) machines: Vec<Machine>,
-    /// Threads that have not ended.
+    /// The threads that have not ended.
     live: Vec<usize>,
     pub(crate) current: Option<usize>,
     pub(crate) choices: Rng,
-    /// Happenings by time and number.
+    /// Scheduled actions, by time and number.
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
     has_panicked: Vec<Arc<str>>,
-    /// The process that [`peek`] looks at. No thread gives way meanwhile.
+    /// The process whose state [`peek`] reads. Meanwhile, no thread gives way.
     pub(crate) looks_at: Option<Process>,
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
@@ -82,19 +82,19 @@ pub(crate) struct Kernel {
 /// A mutex that was locked, or a wait that began, while another mutex was held.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nesting {
-    /// Where the outer mutex was taken.
+    /// Where the outer mutex was locked.
     pub outer: &'static Location<'static>,
-    /// Where another mutex was taken under it, or else what the thread waited for.
+    /// Where another mutex was locked under it, or what the thread waited for.
     pub inner: Result<&'static Location<'static>, &'static str>,
 }
 
 thread_local! {
     static KERNEL: RefCell<Option<Kernel>> = const { RefCell::new(None) };
-    /// Stacks of earlier runs.
+    /// The stacks of earlier runs, for reuse.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Accesses the kernel. `act` must not nest accesses or give way.
+/// Accesses the kernel. `act` must not access it again or give way.
 pub(crate) fn with<T>(act: impl FnOnce(&mut Kernel) -> T) -> T {
     KERNEL.with_borrow_mut(|kernel| act(kernel.as_mut().expect("a simulation runs")))
 }
@@ -104,9 +104,9 @@ pub fn is_running() -> bool {
     KERNEL.with_borrow(|kernel| kernel.is_some())
 }
 
-/// Runs a simulation until all threads have ended. `main` is its first thread, in a separate process. `finish` may look
-/// at the world after the end. It gets an error with all waits if no thread could go on, or if the run took more steps than
-/// allowed.
+/// Runs a simulation until all threads have ended. `main` is its first thread, in a process of its own. `finish` may
+/// inspect the world after the end. It gets an error that lists all waits if no thread could continue, or if the run
+/// took more steps than allowed.
 pub fn run<T>(
     seed: u64,
     is_traced: bool,
@@ -134,9 +134,8 @@ pub fn run<T>(
         if let Some(mut fiber) = task.fiber.take()
             && fiber.started()
         {
-            // Its values are leaked, as by a killed program.
-            // SAFETY: nothing refers to values on its stack. No task runs any more, and nobody checks the conditions of
-            // waiting tasks.
+            // The values on its stack are leaked, as in a killed program.
+            // SAFETY: nothing refers to values on its stack. No task runs any more, and the conditions of waiting
             unsafe { fiber.force_reset() };
             kernel.stacks.push(fiber.into_stack());
         }
@@ -181,7 +180,7 @@ fn choose() -> Option<usize> {
             Due::Now => return Some(task),
             Due::Never => {}
             Due::If(ready) => {
-                // SAFETY: the condition is on the stack of the task that waits for it, which does not run.
+                // SAFETY: the condition is on the stack of the task that waits for it, and this task does not run.
                 if unsafe { (*ready)() } {
                     with(|kernel| kernel.tasks[task].is_met = true);
                     return Some(task);
@@ -222,13 +221,13 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
-    /// Notes what a thread does with mutexes held.
+    /// Records which mutex a thread locks, or what it waits for, while it holds mutexes.
     fn nests(&mut self, task: usize, inner: Result<&'static Location<'static>, &'static str>) {
         let held = self.tasks[task].held.iter();
         self.nestings.extend(held.map(|(_, outer)| Nesting { outer, inner }));
     }
 
-    /// Returns whether a thread that could run is delayed by a busy machine.
+    /// Returns whether a busy machine delays a thread that could run.
     fn has_to_wait(&mut self, task: usize) -> bool {
         let is_busy = self.machines[self.tasks[task].process.0].is_busy;
         let waits = is_busy && self.choices.u32(..DELAYED) == 0;
@@ -267,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// Moves the clock to the next event. Returns false if there is none.
+    /// Advances the clock to the next event. Returns false if there is none.
     fn jump(&mut self) -> bool {
         let mut first = self.happenings.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
         for &task in &self.live {
@@ -279,7 +278,7 @@ impl Kernel {
                 Fate::Runs => *stands_until,
             };
             let due = match *state {
-                // The task may be able to run then.
+                // The task may be able to run at that time.
                 _ if thaws > self.now => thaws,
                 State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
                 _ => continue,
@@ -349,16 +348,16 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
 pub(crate) const MUTEX: &str = "a mutex";
 
 /// Waits until `ready` returns true, or until this instant of the process's own clock. Returns whether the condition
-/// was met. No thread runs between the check and the return.
+/// was met. No other thread runs between the check and the return.
 pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() -> bool>) -> bool {
     if with(|kernel| kernel.looks_at.is_some()) {
-        // This is no bug, so the panic hook is not called.
+        // This is not a bug, so the panic hook must not be called.
         std::panic::resume_unwind(Box::new(InTheWay));
     }
     let yielder = with(|kernel| {
         let task = kernel.current.expect("only a thread of the simulation waits");
         let ready: Option<*const (dyn Fn() -> bool + '_)> = ready.map(|ready| ready as *const _);
-        // SAFETY: the task does not return from here before it is resumed, and its state is `Ready` then.
+        // SAFETY: the task does not return from here before it is resumed, and its state is `Ready` by that time.
         let ready: Option<*const (dyn Fn() -> bool + 'static)> =
             unsafe { std::mem::transmute(ready) };
         if what != MUTEX {
@@ -398,7 +397,7 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
-/// Returns where the running thread took this mutex. A new place takes the place of that.
+/// Returns where the running thread locked this mutex, and replaces that place if there is a `new` one.
 pub(crate) fn taken_at(
     address: usize,
     new: Option<&'static Location<'static>>,
@@ -412,7 +411,7 @@ pub(crate) fn taken_at(
     })
 }
 
-/// Returns which mutexes were locked, and which waits began, while another mutex was held.
+/// Returns which mutexes were locked, and which waits began, while a thread held another mutex.
 pub fn nestings() -> Vec<Nesting> {
     with(|kernel| kernel.nestings.iter().cloned().collect())
 }
@@ -446,7 +445,7 @@ pub fn own_process() -> Process {
     })
 }
 
-/// Panic payload of a look that would have to wait.
+/// Panic payload for a call of [`peek`] that would have to wait.
 struct InTheWay;
 
 /// Calls `look` with the clocks of this process while no other thread runs. Returns `None` if `look` would have to wait
@@ -477,7 +476,7 @@ pub fn whoami() -> (Process, Arc<str>) {
 
 // ---- called by the world
 
-/// Lets `happening` happen after this delay.
+/// Schedules `happening` after this delay.
 pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
     with(|kernel| {
         let at = kernel.now.saturating_add(delay.as_nanos() as u64);
@@ -492,13 +491,13 @@ pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
 
-/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them. Without
-/// shortcuts, a list precedes every grant.
+/// Multiplies the waits of fallback timers by `patience`, so that a run shows whether anything depends on them. Without
+/// shortcuts, the library lists the contenders before every grant.
 pub fn configure(patience: u32, shortcuts: bool) {
     with(|kernel| (kernel.patience, kernel.shortcuts) = (patience, shortcuts));
 }
 
-/// Returns `times` multiplied by the factor that [`configure`] sets.
+/// Returns `times`, multiplied by the factor set with [`configure`].
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
 }
@@ -513,7 +512,7 @@ pub fn stop() {
     with(|kernel| kernel.has_stopped = true);
 }
 
-/// Stops one thread of a process for this time.
+/// Pauses one thread of a process for this time.
 pub fn stall(process: Process, time: Duration) {
     with(|kernel| {
         let is_own = |task: &usize| kernel.tasks[*task].process == process;
@@ -525,7 +524,7 @@ pub fn stall(process: Process, time: Duration) {
     });
 }
 
-/// Returns the names of the threads of a process that have not ended.
+/// Returns the names of the threads of a process that are still running.
 pub fn tasks(process: Process) -> Vec<Arc<str>> {
     with(|kernel| {
         let own = kernel.live.iter().map(|&task| &kernel.tasks[task]);

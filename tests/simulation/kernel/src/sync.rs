@@ -1,4 +1,4 @@
-//! Mutexes and condition variables with `parking_lot`'s interface.
+//! Mutexes and condition variables with the interface of `parking_lot`.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::scheduler::{MUTEX, block, has_locked, has_unlocked, may_give_way, tak
 #[derive(Debug)]
 pub struct Raw(AtomicBool);
 
-// SAFETY: only the thread that swapped `false` for `true` has the mutex.
+// SAFETY: only the thread that changed `false` to `true` holds the mutex.
 unsafe impl RawMutex for Raw {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Raw = Raw(AtomicBool::new(false));
@@ -24,7 +24,7 @@ unsafe impl RawMutex for Raw {
     #[track_caller]
     fn lock(&self) {
         may_give_way();
-        // A `try_lock` never waits, so it need not follow the order of mutexes.
+        // `try_lock` never waits, so it need not follow the order of the mutexes.
         will_lock(Location::caller());
         while !self.try_lock() {
             block(MUTEX, None, Some(&|| !self.0.load(Ordering::Relaxed)));
@@ -58,9 +58,9 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Raw, T>;
 #[derive(Debug, Default)]
 pub struct Condvar(RefCell<VecDeque<Rc<AtomicBool>>>);
 
-// SAFETY: all threads of a simulation are on one real thread.
+// SAFETY: all threads of a simulation run on one real thread.
 unsafe impl Send for Condvar {}
-// SAFETY: the same.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Condvar {}
 
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ impl Condvar {
         let notified = Rc::new(AtomicBool::new(false));
         self.0.borrow_mut().push_back(Rc::clone(&notified));
         let is_notified = || notified.load(Ordering::Relaxed);
-        // SAFETY: the raw mutex is neither locked nor unlocked by this.
+        // SAFETY: this neither locks nor unlocks the raw mutex.
         let address = unsafe { MutexGuard::mutex(guard).raw() }.address();
         let place = taken_at(address, None);
         MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_notified)));

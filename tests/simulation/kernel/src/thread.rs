@@ -1,4 +1,4 @@
-//! Threads with `std::thread`'s interface.
+//! Threads with the interface of `std::thread`.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ pub fn current() -> Thread {
     })
 }
 
-/// Returns the number of the running thread, or 0 outside of threads.
+/// Returns the number of the running thread, or 0 outside threads.
 pub fn number() -> usize {
     with(|kernel| kernel.current.map_or(0, |task| task + 1))
 }
@@ -72,7 +72,7 @@ pub fn yield_now() {
     give_way();
 }
 
-/// Marks the running thread as one that delivers answers to others.
+/// Marks the running thread as one that delivers answers to other threads, and must not wait.
 pub fn never_wait_here() {
     with(|kernel| kernel.current.map(|task| kernel.tasks[task].never_waits = true));
 }
@@ -88,9 +88,9 @@ pub struct JoinHandle<T> {
     result: Rc<RefCell<Option<T>>>,
 }
 
-// SAFETY: all threads of a simulation are on one real thread.
+// SAFETY: all threads of a simulation run on one real thread.
 unsafe impl<T> Send for JoinHandle<T> {}
-// SAFETY: the same.
+// SAFETY: as for `Send`.
 unsafe impl<T> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
@@ -126,7 +126,7 @@ impl Builder {
         Builder(name)
     }
 
-    /// Starts the thread in the process of the caller. Fails as often as its machine says, by `fails_spawns`.
+    /// Starts the thread in the process of the caller. Fails with the probability `fails_spawns` of its machine.
     pub fn spawn<T, F>(self, body: F) -> io::Result<JoinHandle<T>>
     where
         T: 'static,

@@ -1,4 +1,4 @@
-//! Records of a run: a trace for people, counts of events, and a hash to compare runs.
+//! Records a run: a trace for people, counts of events, and a hash for comparing runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,12 +25,12 @@ impl Trace {
     }
 }
 
-/// Returns whether the trace is recorded.
+/// Returns whether a trace is recorded.
 pub fn is_traced() -> bool {
     with(|kernel| kernel.trace.is_on)
 }
 
-/// Adds a line to the trace for the running thread.
+/// Adds a line about the running thread to the trace.
 pub fn note(line: impl FnOnce() -> String) {
     if is_traced() {
         let (process, name) = whoami();
@@ -38,7 +38,7 @@ pub fn note(line: impl FnOnce() -> String) {
     }
 }
 
-/// Adds a line to the trace for a process.
+/// Adds a line about a process to the trace.
 pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
     if !is_traced() {
         return;
@@ -69,13 +69,13 @@ pub fn count(what: &'static str) {
     with(|kernel| *kernel.trace.counts.entry(what).or_default() += 1);
 }
 
-/// Counts that a rare path was reached, and notes it in the trace.
+/// Counts that a rare path was reached, and adds this to the trace.
 pub fn reached(what: &'static str) {
     note(|| format!("* {what}"));
     count(what);
 }
 
-/// Does the same where this is true. Returns it.
+/// Calls [`reached`] if `is` is true, and returns `is`.
 pub fn reached_if(is: bool, what: &'static str) -> bool {
     if is {
         reached(what);
@@ -83,12 +83,12 @@ pub fn reached_if(is: bool, what: &'static str) -> bool {
     is
 }
 
-/// Takes the counts.
+/// Takes the counts out of the kernel.
 pub fn counts() -> BTreeMap<&'static str, u64> {
     with(|kernel| std::mem::take(&mut kernel.trace.counts))
 }
 
-/// Takes the trace.
+/// Takes the trace out of the kernel.
 pub fn take_trace() -> Vec<String> {
     with(|kernel| std::mem::take(&mut kernel.trace.lines))
 }

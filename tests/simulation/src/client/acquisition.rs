@@ -1,4 +1,4 @@
-//! An acquisition of a lock: the call for it, the operations of its owner, and its return.
+//! An acquisition of a lock: the call, the operations while the lock is held, and the release.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::monitor::{self, Held, Left, NodeId, limit, monitor, violation};
 use crate::network;
 use crate::plan::{AcquisitionPlan, End, Kind, ObjectPlan, Operation, Place, Wait, What};
 
-/// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
+/// A lock object, and its number in the plan. A fresh object with the same number may be made for one call.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub number: usize,
@@ -36,15 +36,15 @@ pub(super) struct Ask<'a> {
 pub(super) struct Acquisition<'a> {
     pub who: &'a str,
     pub target: Target<'a>,
-    /// Number of the hold at the monitor.
+    /// The number by which the monitor identifies the hold.
     pub number: usize,
     pub own: Hold,
-    /// It has received a request for the lock. Nobody else reads its channel.
+    /// Whether the hold has received a request to release the lock. Only this thread reads its channel.
     pub was_asked: Cell<bool>,
 }
 
 impl Target<'_> {
-    /// Returns the number of an object that other calls use, too.
+    /// Returns the number of the object if other calls use it as well.
     pub(super) fn shared(self) -> Option<usize> {
         (!self.is_fresh).then_some(self.number)
     }
@@ -78,7 +78,7 @@ impl Acquisition<'_> {
     }
 }
 
-/// Returns what the checkers learn from the answer of an unlock.
+/// Converts the result of an unlock for the checkers.
 pub(super) fn said(answer: Option<()>) -> Unlocked {
     answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
 }
@@ -100,7 +100,7 @@ impl Shared {
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
         let ask = Ask { who: &who, target, wait, permits: permits.min(limit(place)) };
         let Some((taken, acquisition)) = self.get(call, ask, is_guard) else { return };
-        // Otherwise the hold has already ended.
+        // Without an acquisition, the hold has already ended.
         let Some(acquisition) = acquisition else {
             return self.give_back(target, taken, end, None);
         };
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Calls for a lock. Returns what it got, and the acquisition unless the hold has already ended.
+    /// Calls for a lock. Returns the holds, and the acquisition unless the hold has already ended.
     pub(super) fn get<'a>(
         &self,
         call: &str,
@@ -152,14 +152,14 @@ impl Shared {
         let least = match wait {
             Wait::Forever | Wait::Try => self.client.session_timeout(),
             Wait::For(time) => time,
-            // Its own checker knows for how long it waits without a connection.
+            // `check_outage` checks how long such a call waits without a connection.
             Wait::Connected(..) => Duration::ZERO,
         };
         let taken = self.checked_since(call, begun, least, taken)??;
         let mut holds = target.object.holds(&taken);
         if kind == Kind::Several {
             self.check_members(who, target, &holds);
-            // Only the first member is at a place that others lock, too.
+            // Only the first member is at a place where other clients lock as well.
             holds.truncate(1);
         }
         let acquisition = holds.first().cloned().map(|own| {
@@ -175,7 +175,7 @@ impl Shared {
         Some((taken, acquisition))
     }
 
-    /// Returns the token of the calls for an object that somebody cancels.
+    /// Returns the cancel token for the calls of an object.
     fn token(&self, target: Target<'_>) -> Option<Token> {
         let number = target.shared()?;
         let is_it =
@@ -183,7 +183,7 @@ impl Shared {
         self.plan.has(is_it).then(|| self.tokens[number].borrow().clone())
     }
 
-    /// Has the end of a hold reported, which the end of the program waits for.
+    /// Registers a callback for the end of a hold. The program waits for it before it ends.
     fn expect_end(&self, own: &Hold) {
         kernel::count("call: on_end");
         let (ends, who, hold) = (Arc::clone(&self.ends), self.name.clone(), own.clone());
@@ -240,7 +240,7 @@ impl Shared {
         let was_there =
             acquisition.is_none_or(|acquisition| monitor::is_there(&acquisition.node()));
         let connections = self.client.stats().connections;
-        // Several locks have members at places of their own, which others lock from any place.
+        // A multi-lock has members at places of their own, which others may lock together with any place.
         let calls = || match kind {
             Kind::Several => {
                 let all = self.calls.iter().map(Cell::get);
@@ -258,37 +258,37 @@ impl Shared {
         if acquisition.is_some() && !is_silent && *kind != Kind::Several {
             self.check_end(&released);
         }
-        // Without numbers to order by, the read shares the node of the write that it continues.
+        // Without sequence numbers to order them, the read shares the node of the write that it replaces.
         let is_shared =
             |acquisition: &Acquisition<'_>| acquisition.node().0.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && acquisition.is_some_and(is_shared);
-        // With other options the node may go in the background, and a refusal is reported to nobody.
+        // With other options, the node may be deleted in the background, where a refusal is not reported.
         let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
-        // An answer has come, so the client knows what happened to the node.
+        // The client received an answer, so the client knows whether the node was deleted.
         let is_connected = self.client.state() == ClientState::Connected;
         let is_same = || self.client.stats().connections == connections;
         let is_answered = was_connected
             && is_connected
-            // Counted later: the client may connect again in between.
+            // Connections are counted after the answer, because the client may have reconnected.
             && is_same()
-            // Several locks are released one after another.
+            // The members of a multi-lock are released one after another.
             && kernel::elapsed() - begun < self.client.session_timeout() / 6
-            // The request of a thread that gives up may include the deletion.
+            // When a thread gives up, its request may include the deletion of this node.
             && others.0 == others.1
             && calls() == others
-            // The calls of leaders are not counted.
+            // Calls by leaderships are not counted.
             && !self.leads_at(*place);
         let may_go = is_same()
             && options.hold_at_least.is_none()
             && options.hold_at_most.is_none()
-            // A multi-lock may take one member over locally while it waits for the next.
+            // A multi-lock may take over one member locally while it waits for the next.
             && *kind != Kind::Several;
         if let Some(acquisition) = acquisition {
             let node = acquisition.node();
             if is_released && is_answered && *kind != Kind::Single {
                 self.check_release(acquisition, was_there, is_silent);
             }
-            // The next acquisition may have the node already.
+            // The next acquisition may already use the node.
             if may_go && acquisition.count() == acquisitions {
                 let left = Left { process: kernel::own_process(), since: kernel::elapsed() };
                 monitor(|monitor| monitor.left.insert(node, left));
@@ -299,15 +299,15 @@ impl Shared {
         acquisition.into_iter().for_each(|acquisition| monitor::ended(acquisition.number, said));
     }
 
-    /// Checks a node whose owner knows that it has released it.
+    /// Checks the node after its owner received the answer to its release.
     fn check_release(&self, acquisition: &Acquisition<'_>, was_there: bool, is_silent: bool) {
         let node = acquisition.node();
         if !was_there && !is_silent {
             self.fail(format!("{} was deleted, and the unlock says Ok", node.0));
         }
-        // A silent release does not report a refused deletion.
+        // A silent release does not report that the servers refused a deletion.
         let may_stay = is_silent && monitor(|monitor| monitor.has_hidden);
-        // It may have lasted for too long by then, and its node goes in the background.
+        // The hold may have exceeded its time limit, in which case the node is deleted in the background.
         let is_lost = monitor::is_lost(acquisition.number);
         if monitor::is_there(&node) && !may_stay && !is_lost {
             self.fail(format!("{} is there behind the unlock", node.0));

@@ -1,4 +1,4 @@
-//! Operations of a client while it holds a lock, and its unusual actions.
+//! Operations of a client while it holds a lock, and unusual actions.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::network;
 use crate::plan::{End, Kind, ObjectPlan, Odd, Operation, Options, Wait};
 use crate::world::restrict;
 
-/// Number of permits that, with thirty more, just exceed a client's quota at the longest paths.
+/// The number of permits that, with thirty paths more, just exceeds a client's quota at the longest paths.
 const MANY: u32 = 200;
 
 impl Shared {
@@ -40,7 +40,7 @@ impl Shared {
                 }
             }
             Operation::UntilDue => {
-                // Heartbeats prolong a hold that only its lease ends.
+                // If only its lease can end the hold, heartbeats prolong it.
                 let end = kernel::elapsed() + Duration::from_secs(8);
                 while !own.valid_for().is_zero() && kernel::elapsed() < end {
                     thread::sleep(own.valid_for());
@@ -142,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// Commits a write of data that no other write has.
+    /// Commits a write whose data no other write has.
     fn commit(
         &self,
         call: &str,
@@ -164,7 +164,7 @@ impl Shared {
         written
     }
 
-    /// Writes later in another thread, even if the hold has ended. The monitor sees whether that was carried out.
+    /// Writes later from another thread, even if the hold has ended. The monitor checks what the servers carry out.
     fn write_late(&self, acquisition: &Acquisition<'_>, rest: Duration) {
         let (own, data, name) = (acquisition.own.clone(), acquisition.data(), self.name.clone());
         thread::spawn_in(kernel::own_process(), "late write", move || {
@@ -180,7 +180,7 @@ impl Shared {
         });
     }
 
-    /// Checks that a second object of the held lock does not grant it again, unless the hold is lost.
+    /// Checks that a second object for a lock that is held does not grant it again, unless the hold is lost.
     fn take_a_second(&self, acquisition: &Acquisition<'_>, is_behind: bool) {
         let (who, place, was_lost) = (acquisition.who, acquisition.place(), acquisition.is_lost());
         let kind = match acquisition.kind() {
@@ -193,11 +193,11 @@ impl Shared {
         let second = ObjectPlan { kind, place, options: Options::default() };
         let second = Rc::new(make(&self.client, &second));
         let (own, hold, name) = (acquisition.own.clone(), acquisition.number, self.name.clone());
-        // Gives back what the second object has got.
+        // Releases whatever the second object has acquired.
         let end = Rc::new(move |lock: &dyn Lock| {
             let holds = lock.holds();
             holds.iter().for_each(|own| monitor::unchecked_acquisition(place, kind, own));
-            // Its client may not know yet that they are deleted.
+            // Its client may not have been notified yet that they are deleted.
             let are_there = holds.iter().all(|own| monitor::is_there(&monitor::id_of(kind, own)));
             if own.is_held() && monitor::is_sure(hold) && are_there {
                 violation(format!("{name} has {place} twice"));
@@ -236,7 +236,7 @@ impl Shared {
         other.into_iter().for_each(|other| drop(other.join()));
     }
 
-    /// Takes a read lock below the thread's own write. Returns the hold's number at the monitor unless it has ended.
+    /// Takes a read lock below the thread's own write lock. Returns the number of its hold unless it has ended.
     pub(super) fn read_below(&self, acquisition: &Acquisition<'_>) -> Option<Option<usize>> {
         let Object::Write(_, read) = acquisition.target.object else { return None };
         kernel::count("operation: read below the write");
@@ -252,7 +252,7 @@ impl Shared {
 
     fn also(&self, acquisition: &Acquisition<'_>, object: usize, wait: Duration) {
         let also = self.target(object);
-        // The same object would be the same hold.
+        // The same object would yield the same hold.
         if acquisition.target.shared() == Some(object) || also.plan.kind == Kind::Leadership {
             return;
         }
@@ -263,7 +263,7 @@ impl Shared {
         self.give_back(also, taken, End::Release, acquisition.as_ref());
     }
 
-    /// Works for this time, and checks that the end of the hold is announced in time.
+    /// Works for this time, and checks that the end of the hold is reported promptly.
     fn work(&self, own: &Hold, time: Duration) {
         let end = kernel::elapsed() + time;
         loop {
@@ -281,12 +281,12 @@ impl Shared {
             if !own.valid_for().is_zero() {
                 continue;
             }
-            // It is announced within 100 ms, and stays over until then.
+            // The end is reported within 100 ms, and the hold must not become valid again.
             let notified = kernel::recv_timeout(own.ended(), Duration::from_millis(100) + SLACK);
             if own.is_held() {
                 violation(format!("{} holds again what was over", self.name));
             }
-            // Another thread may be just about to announce it.
+            // Another thread may be about to report it.
             if notified == Err(Timeout)
                 && !has_jumped(kernel::own_process(), begun)
                 && kernel::recv_timeout(own.ended(), SLACK) == Err(Timeout)
@@ -300,7 +300,7 @@ impl Shared {
         let kind = self.plan.objects[object].kind;
         match odd {
             Odd::Unlock => {
-                // Any thread may unlock the other kinds.
+                // With the other kinds, any thread may unlock.
                 if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
                     return;
                 }
@@ -344,7 +344,7 @@ impl Shared {
         monitor::ended(hold, Unlocked::Silent);
     }
 
-    /// Checks that a client cannot take more paths than its quota allows.
+    /// Checks that a client cannot lock more paths than its quota allows.
     fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
         kernel::count("call: locks at long paths");
         let path = format!("/{}", "x".repeat(250)).repeat(16);
@@ -371,14 +371,14 @@ impl Shared {
             stuck = permits.iter().map(|own| (path_of(own), own.fencing_token())).collect();
         }
         let more = self.checked("nested lock", || semaphore.try_acquire_for(MANY, wait)).flatten();
-        // An operator deletes the stuck nodes later: this one, or that of another client.
+        // An operator deletes the nodes that cannot be deleted, those of this client or of another one, later.
         let is_full = (!stuck.is_empty() && stuck.iter().all(monitor::is_there))
             || some.as_ref().is_some_and(|permits| permits.is_held());
         if more.is_some() && is_full && self.client.stats().sessions == sessions {
             violation(format!("{} has more paths than fit", self.name));
         }
         thread::sleep(time);
-        // The permits may be lost by then.
+        // The permits may be lost already.
         drop(some);
     }
 }

@@ -15,13 +15,13 @@ use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
 
 impl Shared {
-    /// Makes a call and checks its error, if there is one. Returns the value otherwise.
+    /// Makes a call. If it fails, checks the error; otherwise, returns the value.
     pub(super) fn checked<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
         let begun = kernel::elapsed();
         self.checked_since(call, begun, Duration::from_secs(1), make())
     }
 
-    /// Checks the error of a call that began then and may take `least`, or a third of the session timeout.
+    /// Checks the error of a call that began at `begun` and may take `least`, or a third of the session timeout.
     pub(super) fn checked_since<T>(
         &self,
         call: &str,
@@ -38,14 +38,14 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
-        // The close may come between a write and its answer.
+        // The client may be closed between a write and its answer.
         if error.kind() == ErrorKind::Unavailable && !self.is_closed.get() {
             self.check_unknown(call, begun, least);
         }
         None
     }
 
-    /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
+    /// Checks the error of a guarded write without a connection: the outcome must be known until its time is over.
     pub(super) fn check_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
@@ -57,14 +57,14 @@ impl Shared {
         }
     }
 
-    /// Checks that a call had a reason for reporting an unknown state: there was no connection for a while, or its time
-    /// was over.
+    /// Checks that a call had a reason to report an unknown state: there was no connection for a while, or its time was
+    /// over.
     fn check_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
         if took + SLACK < least.min(patience) && !has_jumped(process, begun) {
-            // A malformed answer fails its request, and then ends the connection.
+            // A malformed answer first fails its request and then ends the connection.
             kernel::after(SLACK, move || {
                 if !outages::was_cut_off(process, begun) {
                     violation(problem);
@@ -93,7 +93,7 @@ impl Shared {
             }
             Error::Lost { path, reason, .. } if !monitor::may_be_lost(path, *reason) => false,
             Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
-            // The run has no faults that could cost a hold.
+            // Such a run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
                 !matches!(call, "close" | "verify" | "contenders")
             }
@@ -106,10 +106,10 @@ impl Shared {
                     || call.starts_with("unlock")
                     || of_holds.contains(&call)
             }
-            // An ephemeral node may be where the directory of a lost hold was.
+            // There may be an ephemeral node at the path where the directory of a lost hold was.
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } => waits_or_tries,
-            // Others have few nodes.
+            // Other kinds use few nodes.
             Error::LimitExceeded { .. } => {
                 let is_much =
                     |what: &What| matches!(what, What::Odd { odd: Odd::LongPaths { .. }, .. });
@@ -131,13 +131,13 @@ impl Shared {
         }
     }
 
-    /// Checks that a call has ended after its time without a connection, and no sooner.
+    /// Checks that a call ends when its allowed time without a connection is over, and not earlier.
     pub(super) fn check_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
         if let Wait::Connected(time, limit) = ask.wait {
-            // A call that has no answer at its deadline returns the same error.
+            // A call that has received no answer at its deadline returns the same error.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
-            // The call also releases what it has acquired by then, and a broken connection may be detected only by the
+            // The call also releases what it has acquired so far, and a broken connection may be detected only by the
             // next ping.
             let members = ask.target.plan.kind.members();
             let more = self.client.session_timeout() / 3 * (2 * members + 1);
@@ -145,14 +145,14 @@ impl Shared {
         }
     }
 
-    /// Returns whether a call for a lock finds no other contender, neither on the servers nor in this process.
+    /// Returns whether a lock has no other contender, neither on the servers nor in this process, when a call begins.
     pub(super) fn is_free(&self, object: &ObjectPlan, begun: Duration) -> bool {
         let ObjectPlan { kind, place, .. } = *object;
         let (others, returned) = self.calls[place.0].get();
-        // The nodes that an earlier call has given up may still exist.
+        // Nodes that an earlier call gave up may still exist.
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || monitor::has_here(kernel::own_process(), kind, place);
-        // A smaller limit leaves too few permits for some calls.
+        // A smaller limit may leave too few permits for a call.
         let narrows = |what: &What| matches!(what, What::Narrow { .. });
         let may_be_small = kind == Kind::Semaphore && self.plan.has(narrows);
         is_idle
@@ -161,14 +161,14 @@ impl Shared {
             && !monitor(|monitor| monitor.was_taken(kind, place, begun))
     }
 
-    /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection
-    /// somebody of this process holds the lock.
+    /// Checks a call that reports a busy lock: another contender existed, and if there was no connection, a thread of
+    /// this process held the lock.
     pub(super) fn check_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
         let ObjectPlan { kind, place, .. } = *object;
         let (process, now) = (kernel::own_process(), kernel::elapsed());
-        // Behind it, the client does not know at once what has happened meanwhile.
+        // After a pause, the client needs time to find out what has happened.
         let since = begun.saturating_sub(SLACK);
-        // A call for several locks gives back what it has, and has members at places of their own.
+        // A multi-lock releases the members it has, and some of its members are at other places.
         if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled(process, since) {
             return;
         }
@@ -178,7 +178,7 @@ impl Shared {
             let name = &self.name;
             let problem =
                 format!("{name}: {place} ({kind:?}) is said to be busy, without a connection");
-            // A thread may have it, and stand still before its call returns.
+            // A thread may have acquired the lock and be paused before its call returns.
             kernel::after(SLACK, move || {
                 if !monitor::may_hold_here(process, kind, place) {
                     violation(problem);
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Checks that the servers have no node of this client, which has nothing and does nothing.
+    /// Checks that the servers have no nodes of this client, which is idle and holds nothing.
     pub(super) fn check_nodes(&self) {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
         while let Some(path) = monitor::node_of(kernel::own_process()) {
@@ -201,8 +201,8 @@ impl Shared {
         }
     }
 
-    /// Checks that a call is cancelled only by its token, that it ends soon behind that, and that it gets nothing if its
-    /// token was cancelled before it began.
+    /// Checks that a call is cancelled only by its token, returns soon afterwards, and acquires nothing if the token
+    /// was cancelled before it began.
     pub(super) fn check_cancel<T>(
         &self,
         ask: Ask<'_>,
@@ -226,7 +226,7 @@ impl Shared {
         if let Some(since) = token.and_then(|token| token.cancelled.get()) {
             let since = since.max(begun);
             let late = kernel::elapsed() - since;
-            // Several locks are given back, one by one.
+            // The members of a multi-lock are released one by one.
             let more = self.client.session_timeout() / 3 * (kind.members() - 1);
             if late > more + SLACK + self.delay(since) {
                 self.fail(format!("a call that was cancelled goes on for {late:?}"));
@@ -234,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// Checks an acquisition's options, and how many the observer is told were ahead. `begun` is the time of the call.
+    /// Checks an acquisition's options, and how many contenders the observer reported ahead. The call began at `begun`.
     pub(super) fn check_acquisition(
         &self,
         acquisition: &Acquisition<'_>,
@@ -248,7 +248,7 @@ impl Shared {
             Kind::Single => Some(1),
             _ => Some(options.local_handoffs + 1),
         };
-        // A multi-lock has held its first member for longer.
+        // A multi-lock has already held its first member for a while.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = monitor::acquisition(*place, *kind, &node, in_a_row, at_least);
         if let Some(ahead) =
@@ -259,11 +259,11 @@ impl Shared {
         // Both members of a multi-lock have its options.
         monitor::says(&node, options.identity);
         monitor(|monitor| monitor.left.remove(&node));
-        // A hold starts with enough time to work with. Stalls and set clocks take some of it.
+        // A new hold is valid for long enough to work with, except that pauses and set clocks use up some of that time.
         let given = monitor(|monitor| monitor.given.get(&node).copied()).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
-        // A multi-lock takes one member over locally and then waits for the next.
+        // A multi-lock takes over one member locally and then waits for the next.
         let is_new = is_first || *kind == Kind::Several;
         let least = if is_new { timeout / 5 } else { timeout / 3 };
         let left = own.valid_for();
@@ -276,7 +276,7 @@ impl Shared {
         }
     }
 
-    /// Checks what a multi-lock reports about its members, which it holds together.
+    /// Checks what a multi-lock reports about its members, all of which it holds.
     pub(super) fn check_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
         let Some(lock) = target.object.lock() else { return };
         let mut paths = [target.plan.place.path(), SECOND, READ];
@@ -292,14 +292,14 @@ impl Shared {
         holds.iter().for_each(|own| monitor::is_first(who, own));
     }
 
-    /// Takes what the observer has received on this thread, if there is one.
+    /// Takes what the observer was notified of on this thread, if there is an observer.
     pub(super) fn reports(&self) -> Option<Vec<(Report, Ahead)>> {
         self.observer.as_ref()?;
         Some(board(|board| board.reports.remove(&thread::number())).unwrap_or_default())
     }
 
-    /// Checks what the observer has received about a call, which for a multi-lock is a report for each member. Returns
-    /// how many were ahead, as it was told.
+    /// Checks what the observer was notified of about a call. For a multi-lock, this is one report for each member.
+    /// Returns how many contenders it reported ahead.
     pub(super) fn check_report<T>(&self, ask: Ask<'_>, taken: &Result<Option<T>>) -> Option<Ahead> {
         let Ask { wait, target: Target { plan: &ObjectPlan { kind, place, .. }, .. }, .. } = ask;
         let mut all = self.reports().filter(|_| kind != Kind::Leadership)?;
@@ -309,7 +309,7 @@ impl Shared {
         let expected = match taken {
             Ok(Some(_)) => Report::Acquired,
             Ok(None) if matches!(wait, Wait::Try) => Report::Busy,
-            // The time may be over before the last member is tried.
+            // The time may be over before the call tries the last member.
             Ok(None) if kind == Kind::Several && reports.last() == Some(&Report::Busy) => {
                 return ahead;
             }
@@ -323,7 +323,7 @@ impl Shared {
             Kind::Several => reports.last() == Some(&expected),
             _ => reports == [expected],
         };
-        // Neither of two nodes whose numbers tell nothing is said to be ahead.
+        // If two nodes have numbers without an order, neither is reported as ahead.
         let is_behind = expected != Report::Busy
             || ahead != Some(Some(0))
             || kind == Kind::Semaphore
@@ -337,7 +337,7 @@ impl Shared {
         ahead
     }
 
-    /// Checks what the observer has received about a release. It may have received a loss before.
+    /// Checks what the observer was notified of about a release. A loss may have been reported earlier.
     pub(super) fn check_end(&self, released: &Result<()>) {
         let Some(mut reports) = self.reports() else { return };
         reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
@@ -370,12 +370,12 @@ impl Shared {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
-        // At a path with a queue, `verify_token` does not look for a semaphore.
+        // At a path with a queue, `verify_token` does not check semaphores.
         let is_seen = kind != Kind::Semaphore;
         if said && !before.1 && is_plain {
             self.fail(format!("{:#x} was verified, and is over", node.1));
         }
-        // A read below a write that has gone may be ahead for a moment.
+        // A read below a write that has just been deleted may be ahead for a moment.
         let is_sure = |monitor: &mut Monitor| {
             let has_change = monitor.has_left_since(own.path(), begun);
             !monitor.has_strangers && !monitor.is_any_robbed(own.path()) && !has_change
@@ -406,7 +406,7 @@ impl Shared {
         let members = kind.members();
         match wait {
             Wait::Forever | Wait::Connected(None, _) => None,
-            // Afterwards a multi-lock gives back the members that it has, one by one.
+            // After that, a multi-lock releases the members that it has, one by one.
             Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
             Wait::For(time) | Wait::Connected(Some(time), _) => {
                 let patience = self.client.session_timeout() / 3;
@@ -429,15 +429,15 @@ impl Shared {
         made
     }
 
-    /// Returns for how long a call may have stood still since then.
+    /// Returns how long a call may have been delayed since then.
     fn delay(&self, since: Duration) -> Duration {
-        // An observer makes a call, once for each of two locks.
+        // An observer makes a call for each of the two locks.
         let observers = self.observer.as_ref().map(|_| self.client.session_timeout() * 2);
         stalled(kernel::own_process(), since) + observers.unwrap_or_default()
     }
 }
 
-/// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
+/// Checks that no node of a past contender is watched. Such a node never comes back, so the watch would never end.
 pub(super) fn check_watches(name: &str) {
     let missing = || {
         let mut watched = network::with(|world| world.ensemble.watched());
@@ -448,7 +448,7 @@ pub(super) fn check_watches(name: &str) {
     if before.is_empty() {
         return;
     }
-    // Clients get the event of a node's end soon.
+    // Clients receive the event for a deleted node soon.
     thread::sleep(Duration::from_millis(300));
     let both = missing().into_iter().filter(|path| before.contains(path));
     both.for_each(|path| violation(format!("{name}: {path} is watched, and is not there")));

@@ -1,4 +1,4 @@
-//! The steps of a client's threads: acquisitions of locks, looks at them from outside, and acts of operators.
+//! The steps of a client's threads: acquisitions of locks, queries from outside, and actions of operators.
 
 use std::time::Duration;
 
@@ -46,9 +46,9 @@ impl Shared {
                 monitor::cancels(*object);
                 token.cancel();
                 cancelled.set(Some(kernel::elapsed()));
-                // Calls may have come before the token was cancelled.
+                // Other calls may have begun before the token was cancelled.
                 monitor::cancels(*object);
-                // Others come with it behind that.
+                // Other calls may begin with the cancelled token.
                 let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
                 thread::sleep(Duration::from_millis(rest));
                 self.tokens[*object].take();
@@ -81,7 +81,7 @@ impl Shared {
         thread::sleep(Duration::from_millis(rest));
         let is_gone = was_there && !monitor::is_there(&node);
         let asked = self.checked("revoke", || self.client.revoke(&holder));
-        // A stranger may have created a node of the same name since.
+        // A stranger may have created a node with the same name since then.
         let is_sure = is_gone && !monitor(|monitor| monitor.has_strangers);
         if asked.is_some() && holder.node.is_empty() {
             violation(format!("{} has asked for {place}, a single node", self.name));
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Asks for the contenders at a place, and checks that none is missing and that they are in order.
+    /// Lists the contenders at a place, and checks that none is missing and that they are in order.
     fn contenders(&self, place: Place) -> Option<Vec<Contender>> {
         let begun = kernel::elapsed();
         let found = self.checked("contenders", || self.client.contenders(place.path()))?;
@@ -117,14 +117,14 @@ impl Shared {
 
     fn holder(&self, place: Place) -> Option<Contender> {
         let found = self.contenders(place)?;
-        // Several permits have several holders.
+        // A semaphore has several holders.
         let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
         let count = holders.len();
         let chosen = (count > 0).then(|| kernel::with_random(|random| random.usize(..count)));
         chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
-    /// Checks the locks at the top of the tree, which come in order.
+    /// Checks the locks at the top of the tree, which must be listed in order.
     fn paths_below(&self) {
         let Some(paths) = self.checked("paths_below", || self.client.paths_below("/")) else {
             return;
@@ -140,7 +140,7 @@ impl Shared {
     }
 }
 
-/// Puts another node in the place of a stranger's, sometimes.
+/// Sometimes replaces a stranger's node with a new one.
 fn plant_anew(node: &str) {
     let is_planted = monitor(|monitor| monitor.planted.contains(node));
     if is_planted

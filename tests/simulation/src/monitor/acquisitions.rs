@@ -1,4 +1,4 @@
-//! Checks acquisitions with a node: how many follow each other in a process, and what keeps the node from the next one.
+//! Checks acquisitions with one node: how many of one process follow each other, and what prevents a hand-over.
 
 use std::mem;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(crate) fn id_of(kind: Kind, hold: &Hold) -> NodeId {
     (path, hold.fencing_token())
 }
 
-/// Begins an acquisition and checks the limits on acquisitions with one node. Returns whether it is the first with that
-/// node.
+/// Begins an acquisition and checks the limits on acquisitions with one node. Returns whether it is the first one with
+/// that node.
 pub(crate) fn acquisition(
     place: Place,
     kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) fn acquisition(
             violation(format!("{path} goes to the next of its process: {problem}"));
         }
         if let Some(time) = at_least {
-            // The grant was slightly before `now`.
+            // The lock was granted slightly before `now`.
             let until = (now + time).saturating_sub(Duration::from_millis(100));
             let held = monitor.held.values().find(|held| held.has_node(path));
             let nodes = held.map_or(std::slice::from_ref(node), |held| &held.nodes);
@@ -75,8 +75,8 @@ pub(crate) fn number_of_a_write() -> usize {
     })
 }
 
-/// Records the result of a guarded write. One whose outcome is unknown may take effect as long as the node exists, and
-/// one that is not done never.
+/// Records the result of a guarded write. If the outcome is unknown, it may take effect as long as the node exists; if
+/// it was reported as not carried out, it must never take effect.
 pub(crate) fn wrote(node: NodeId, data: String, written: &Result<()>) {
     check(|monitor| match written {
         Err(error) if error.is_maybe_done() => {
@@ -103,7 +103,7 @@ pub fn identity(number: u8) -> String {
     format!("{NAMED}{number}")
 }
 
-/// Checks that the node of a hold has the identity of its lock object, or that of its client.
+/// Checks that the node of a hold contains the identity of its lock object, or that of its client.
 pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
     let is_its = |said: &String| match number {
         Some(number) => *said == identity(number),
@@ -115,7 +115,7 @@ pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
     });
 }
 
-/// Begins an acquisition that is not checked, and that any number of others may follow.
+/// Begins an acquisition that is not checked, and after which any number of others may follow.
 pub(crate) fn unchecked_acquisition(place: Place, kind: Kind, hold: &Hold) {
     let node = id_of(kind, hold);
     monitor(|monitor| {
@@ -125,7 +125,7 @@ pub(crate) fn unchecked_acquisition(place: Place, kind: Kind, hold: &Hold) {
     });
 }
 
-/// Records that a holder knows of a request for its node, and checks that there was one.
+/// Records that a holder received a request to release its node, and checks that there was one.
 pub(crate) fn received_request(node: &NodeId) {
     check(|monitor| {
         monitor.received_requests.insert(node.clone());

@@ -1,8 +1,8 @@
-//! The order of the mutexes: no thread waits with one held, and none is taken under a later one.
+//! The order of the mutexes: no thread waits while it holds one, and mutexes are locked in one order.
 
 use kernel::Nesting;
 
-/// Files whose mutexes may be taken under one of an earlier file.
+/// Files in the order of their mutexes: a mutex may be locked while one of an earlier file is held.
 const ORDER: &[&str] = &[
     "/src/locks/leadership.rs",
     "/src/session/local.rs",
@@ -15,10 +15,10 @@ const ORDER: &[&str] = &[
     "/zookeeper/src/alarm.rs",
 ];
 
-/// Files that take one mutex of their own under another.
+/// Files that lock one of their own mutexes under another.
 const NESTED: &[&str] = &["/src/session/nodes/grant.rs", "/zookeeper/src/shared.rs"];
 
-/// Returns whether this may happen.
+/// Returns whether a thread may nest these.
 fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
     let Ok(inner) = inner else { return false };
     let place = |file: &str| ORDER.iter().position(|one| file.ends_with(one));
@@ -30,7 +30,7 @@ fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
     }
 }
 
-/// Returns what must not happen.
+/// Describes the nestings that are not allowed.
 pub(crate) fn violations() -> impl Iterator<Item = String> {
     let wrong = kernel::nestings().into_iter().filter(|nesting| !is_allowed(nesting));
     wrong.map(|Nesting { outer, inner }| match inner {

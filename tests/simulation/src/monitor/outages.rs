@@ -1,4 +1,4 @@
-//! Checks `Wait::for_connection`: a call ends after its time without a connection, and no sooner.
+//! Checks `Wait::for_connection`: a call ends when its allowed time without a connection is over, and not earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use kernel::Process;
 use super::{monitor, violation};
 use crate::client::{SLACK, has_stalled};
 
-/// The connections of each process, and all that have ended.
+/// The connections of each process, and all connections that have ended.
 #[derive(Default)]
 pub(crate) struct Outages {
     by_process: BTreeMap<Process, Connections>,
@@ -17,15 +17,15 @@ pub(crate) struct Outages {
 
 #[derive(Default)]
 struct Connections {
-    /// Those with a session that have not ended.
+    /// Connections with a session that have not ended.
     open: BTreeSet<u64>,
-    /// The times without one: their begin and their end. The last one has no end yet.
+    /// The periods without a connection: start and end. The last one may have no end yet.
     outages: Vec<(Duration, Option<Duration>)>,
 }
 
 pub(crate) fn connected(process: Process, socket: u64) {
     monitor(|monitor| {
-        // The process may have given up by then.
+        // The process may have given up already.
         if monitor.outages.ended.contains(&socket) {
             return;
         }
@@ -78,7 +78,7 @@ impl Outages {
     }
 }
 
-/// Checks a call since `begun` that may wait for `limit` without a connection, and need `more` to return after that.
+/// Checks a call that began at `begun`, may wait for `limit` without a connection, and then needs `more` to return.
 pub(crate) fn check(begun: Duration, limit: Duration, more: Duration, is_disconnected: bool) {
     let (process, now) = (kernel::own_process(), kernel::elapsed());
     let longest = monitor(|monitor| {
@@ -87,7 +87,7 @@ pub(crate) fn check(begun: Duration, limit: Duration, more: Duration, is_disconn
             let to = to.unwrap_or(now);
             to.saturating_sub((*from).max(begun))
         });
-        // A process that never had a session has had no connection either.
+        // A process that never had a session has not had a connection either.
         if its.is_empty() { now - begun } else { within.max().unwrap_or_default() }
     });
     let is_early = is_disconnected && longest + SLACK < limit;

@@ -1,5 +1,5 @@
-//! What happens to a whole frame in the network: it arrives, perhaps late or cut off, or another client
-//! changes the node before it.
+//! What happens to a whole frame in the network: it arrives, perhaps late or truncated, or another client changes its
+//! node first.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
 
 const EVENT: i32 = -1;
-/// In this many nanoseconds a client takes an answer in, and does what comes next.
+/// How long a client takes to process an answer and continue, in nanoseconds.
 const TAKEN_IN: u64 = 300_000;
 
-/// ClickHouse Keeper's answer, whatever session it is shown: another one, for 10 s, without a password.
+/// ClickHouse Keeper's answer to a handshake with any session: another session, for 10 s, without a password.
 const KEEPER_SESSION: [u8; 40] = {
     let mut frame = [0; 40];
     (frame[3], frame[10], frame[11]) = (36, 0x27, 0x10);
@@ -25,7 +25,7 @@ const KEEPER_SESSION: [u8; 40] = {
     frame
 };
 
-/// Answer of a server that does not know the session.
+/// The answer of a server that does not know the session.
 const NO_SESSION: [u8; 25] = {
     let mut frame = [0; 25];
     frame[3] = 21;
@@ -33,7 +33,7 @@ const NO_SESSION: [u8; 25] = {
 };
 
 impl World {
-    /// Sends a whole frame up or down, with the fault that hits it.
+    /// Sends a whole frame up or down, with the fault that applies to it.
     pub(super) fn frame(&mut self, socket: u64, way: usize, frame: Vec<u8>) {
         let Some(link) = self.links.get_mut(&socket) else { return };
         kernel::mix(&frame);
@@ -45,7 +45,7 @@ impl World {
         if is_first && is_former {
             return self.shown(socket, server, &frame);
         }
-        // An answer has its request's number. Other frames have no number above zero.
+        // An answer has the number of its request. The numbers of other frames are not above zero.
         let asked = describe::int(&frame, 4);
         if way == UP && asked > 0 {
             let (of, path) = (kind(&frame), describe::text(&frame, 12));
@@ -62,7 +62,7 @@ impl World {
         let machine = self.machines.entry(process).or_default();
         link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
         if way == UP && !is_first {
-            // The client has taken the answer to its handshake.
+            // The client has processed the answer to its handshake.
             outages::connected(link.process, socket);
         }
         if way == UP && link.is_useless {
@@ -135,7 +135,7 @@ impl World {
         let owner = servers.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
         let is_of_a_lock = owner != 0 && !path.starts_with(raw::ROOT);
         let done = match what {
-            // Nobody asks for a single node: its data say whose it is.
+            // An `EphemeralLock`'s node cannot be requested: its data identify the owner.
             Meddling::Asks if is_of_a_lock && path.contains("/_c_") => {
                 servers.set_data(path, b"__REVOKE__", now)
             }
@@ -155,12 +155,12 @@ impl World {
         });
     }
 
-    /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
-    /// Some are of another kind, and open a session for everybody.
+    /// Handles a handshake with a stranger. Most strangers do not know the session and close the connection; others
+    /// open a new session for any client.
     fn shown(&mut self, socket: u64, server: usize, handshake: &[u8]) {
         let Some(link) = self.links.get(&socket) else { return };
         let asked = self.asked.get(&(link.process, server)).copied();
-        // A client that asked before the move cannot know of it.
+        // A client that looked the name up before the server moved could not know the new address.
         let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
         let session = describe::number(handshake, 20, 8);
         if let Some(question) = could_know {
@@ -187,7 +187,7 @@ fn kind(frame: &[u8]) -> Of {
         1 | 15 => Of::Create,
         2 => Of::Delete,
         4 => Of::Read,
-        // Writes below `/zookeeper` only ask for an answer.
+        // Writes below `/zookeeper` serve only to get an answer.
         5 if !describe::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
         8 | 12 | 22 => Of::List,
         14 => Of::Transaction,

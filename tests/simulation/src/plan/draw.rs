@@ -1,4 +1,4 @@
-//! Draws a plan from its seed. The order of the draws is part of a seed's meaning.
+//! Draws a plan from its seed. Changing the order of the draws changes the plan of every seed.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::{
     Place, Plan, Step, Targets, Theme, ThreadPlan, Wait, What,
 };
 
-/// Limit on the steps of most threads.
+/// The maximum number of steps of most threads.
 const STEPS: usize = 12;
-/// The last number that the server can append in a directory.
+/// The last number that a server can append to a name in a directory.
 const LAST: i32 = i32::MAX;
 
 /// Draws a time in milliseconds.
@@ -24,8 +24,8 @@ pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
 }
 
 impl Plan {
-    /// Returns the plan of a seed. A fifth of the seeds take the plan of another one, which reached what few do, and
-    /// run it with a schedule of their own.
+    /// Returns the plan of a seed. A fifth of the seeds reuse the plan of a seed that reached rare events, and run it
+    /// with a schedule of their own.
     pub fn of(seed: u64) -> Plan {
         let first = match Plan::is_again(seed) {
             true => RARE[(seed / 5) as usize % RARE.len()],
@@ -73,7 +73,7 @@ impl Plan {
         }
         let targets = Targets { theme, clients: clients.len(), servers, places: &places, timeout };
         let mut faults = targets.draw(random);
-        // Half of the plans are shorter, and have more faults.
+        // Half of the plans are shorter and have more faults.
         let of_dense = &mut Rng::with_seed(seed ^ 0xde5e);
         if of_dense.bool() {
             faults.extend(targets.draw(of_dense));
@@ -82,11 +82,11 @@ impl Plan {
             }
         }
         if theme == Theme::Weeding && kinds == [Kind::Semaphore] {
-            // Only then it is certain who acquires it again.
+            // Only with these faults is it certain who acquires the lock next.
             faults.retain(Fault::is_of_operators);
         }
         if servers > 1 && theme != Theme::Gentle && random.u8(..3) == 0 {
-            // One server lags from the start, and clients look at the locks.
+            // One server lags from the start, and clients list contenders.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
                 for _ in 0..2 {
                     let what = What::Contenders(places[random.usize(..places.len())]);
@@ -102,7 +102,7 @@ impl Plan {
         let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
-            // Much happens between a request and its answer.
+            // Many things happen between a request and its answer.
             Theme::Groups if random.u8(..4) > 0 => ms(random, 5, 30),
             Theme::Mixed | Theme::Weeding if random.u8(..3) == 0 => ms(random, 2, 20),
             _ => ms(random, 1, 20) / 10,
@@ -126,7 +126,7 @@ impl Plan {
 }
 
 impl ClientPlan {
-    /// Turns the client into one that stays for long, or one that comes and goes.
+    /// Turns the client into one that holds locks for long, or one that acquires and releases them quickly.
     fn visit(&mut self, random: &mut Rng, stays: bool, is_alone: bool) {
         let count = self.objects.len();
         self.is_observed &= !is_alone;
@@ -156,7 +156,7 @@ impl Options {
     pub(super) fn draw(random: &mut Rng) -> Options {
         let hold_at_least = (random.u8(..6) == 0).then(|| ms(random, 10, 2_000));
         let longer = (random.u8(..10) == 0).then(|| ms(random, 100, 4_000));
-        // Some holds end before their threads are notified of the grant.
+        // Some holds expire before their threads are notified of the grant.
         let longer = longer.map(|time| match time < Duration::from_millis(400) {
             true => Duration::from_nanos(1),
             false => time,
@@ -189,7 +189,7 @@ impl ThreadPlan {
             });
             return ThreadPlan { begins, steps: steps.collect() };
         }
-        // Under these themes calls seldom get the lock, so a thread may make more of them.
+        // Under these themes, calls seldom acquire the lock, so a thread may make more of them.
         let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
         let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }

@@ -1,4 +1,4 @@
-//! Draws the faults of a run. Each theme has more of those that matter most under it.
+//! Draws the faults of a run. Each theme has more of the faults that matter most for it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{Fault, FaultKind, FrameFault, Meddling, Of, Place, Plant, Theme, ms};
 
-/// What the faults of a run may hit.
+/// The possible targets of a run's faults.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Targets<'a> {
     pub theme: Theme,
@@ -77,7 +77,7 @@ impl Targets<'_> {
             Theme::Orders if random.bool() => return self.draw_strangers(random),
             _ => {}
         }
-        // Acts of operators hide other problems, so most plans have few of them.
+        // Actions of operators hide other problems, so most plans have few of them.
         let has_operators = random.u8(..3) == 0;
         let mut faults = Vec::new();
         if theme == Theme::Behind {
@@ -87,7 +87,7 @@ impl Targets<'_> {
         }
         let mut when = Duration::ZERO;
         for _ in 0..count {
-            // Faults often occur in groups.
+            // Faults often come in groups.
             when = match random.u8(..3) {
                 0 => when + ms(random, 1, 50),
                 _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
@@ -97,7 +97,7 @@ impl Targets<'_> {
         faults
     }
 
-    /// Draws a fault at this time, and those that belong to it.
+    /// Draws a fault at this time, and the faults that accompany it.
     fn draw_next(&self, random: &mut Rng, when: Duration, has_operators: bool) -> Vec<Fault> {
         let Targets { theme, timeout, .. } = *self;
         let (client, server) = (self.client(random), self.server(random));
@@ -116,7 +116,7 @@ impl Targets<'_> {
         if let Some(what) = theme.draw_fault(random, client, place, time) {
             let soon = when + ms(random, 1, 50) / 10;
             return match (theme, &what) {
-                // Some clients are notified of a request only after reconnecting, or while they look.
+                // Some clients are notified of a request only after reconnecting, or while they list contenders.
                 (Theme::Gentle, FaultKind::Scribble { .. }) => {
                     let cut = FaultKind::Cut { client };
                     let (first, next) = match random.u8(..3) {
@@ -126,12 +126,12 @@ impl Targets<'_> {
                     };
                     vec![first.at(when), next.at(soon)]
                 }
-                // Some clients are notified of the ends of two nodes at once.
+                // Some clients are notified of the deletion of two nodes at once.
                 (Theme::Weeding, FaultKind::Delete { .. }) if random.u8(..3) == 0 => {
                     let away = FaultKind::Refuse { client, time: ms(random, 20, 400) };
                     vec![away.at(when), what.at(soon)]
                 }
-                // The session ends while a thread stalls, so the thread goes on with outdated knowledge.
+                // The session ends while a thread is paused, so that the thread continues with outdated information.
                 (Theme::Outages, FaultKind::Expire { .. }) => {
                     let later = when + timeout.mul_f64(random.f64() * 0.8);
                     vec![FaultKind::Stall { client, time: timeout }.at(when), what.at(later)]
@@ -140,7 +140,7 @@ impl Targets<'_> {
             };
         }
         if theme == Theme::Groups && random.bool() {
-            // What became of the nodes of several locks is not reported.
+            // The client does not learn whether the nodes of its multi-lock were created or deleted.
             let what = match random.bool() {
                 true => FrameFault::CutBefore,
                 false => FrameFault::Away(ms(random, 5, 200)),
@@ -166,7 +166,7 @@ impl Targets<'_> {
             4 => FaultKind::Refuse { client, time },
             5 => FaultKind::Freeze { client, time },
             6 => FaultKind::Stall { client, time },
-            // Longer than a session timeout, or any time.
+            // Twice the session timeout, or any time.
             7 => {
                 let time = if random.bool() { timeout * 2 } else { time };
                 let is_paused = random.bool();
@@ -174,7 +174,7 @@ impl Targets<'_> {
                 if is_paused || !random.bool() {
                     return vec![sleep];
                 }
-                // The system clock does not show the length of the sleep either.
+                // The system clock does not show how long the machine slept either.
                 let set = FaultKind::ClockStep { client, milliseconds: random.i64(-5_000..0) };
                 return vec![set.at(when.saturating_sub(ms(random, 1, 50))), sleep];
             }
@@ -197,7 +197,7 @@ impl Targets<'_> {
         vec![what.at(when)]
     }
 
-    /// Draws late requests, requests that meet others, and lost answers.
+    /// Draws delayed requests, requests that coincide with others, and lost answers.
     fn draw_meetings(&self, random: &mut Rng) -> Vec<Fault> {
         let place = self.places[0];
         let longest = self.timeout.as_millis() as u64 / 2;
@@ -206,7 +206,7 @@ impl Targets<'_> {
             let client = self.client(random);
             let time = ms(random, 5, longest);
             if random.u8(..4) == 0 {
-                // A client does not learn whether its node is deleted while another client asks for the node.
+                // A client does not find out whether its node is deleted while another client requests its release.
                 let (nth, what) = (random.u32(1..10), FrameFault::Away(time));
                 let other = (client + 1) % self.clients;
                 faults.push(Fault::Frame { client, is_up: false, of: Of::Delete, nth, what });
@@ -270,7 +270,7 @@ impl Targets<'_> {
         (0..count).map(fault).collect()
     }
 
-    /// Draws silences, freezes of servers, and cuts.
+    /// Draws silences, frozen servers, and broken connections.
     fn draw_stalls(&self, random: &mut Rng) -> Vec<Fault> {
         let count = random.usize(..4);
         let stall = |_| {
@@ -286,7 +286,7 @@ impl Targets<'_> {
         (0..count).map(stall).collect()
     }
 
-    /// Draws bans on deletions or deletions by an operator, and no other faults.
+    /// Draws either forbidden deletions or deletions by an operator, and no other faults.
     fn draw_bans(&self, random: &mut Rng) -> Vec<Fault> {
         let (place, forbids) = (self.places[0], random.bool());
         let count = random.u32(2..if forbids { 6 } else { 12 });
@@ -303,7 +303,7 @@ impl Targets<'_> {
 }
 
 impl Theme {
-    /// Draws a fault that the theme has more of, if any.
+    /// Draws a fault that this theme has more of, if there is one.
     fn draw_fault(
         self,
         random: &mut Rng,
@@ -316,10 +316,10 @@ impl Theme {
         Some(match (self, choice) {
             (Theme::Gentle, 0..3) => FaultKind::Cut { client },
             (Theme::Gentle, 3..9) => FaultKind::Scribble { place, nth, is_request: true },
-            // Permits come before turns.
+            // Permits precede turn nodes in the list.
             (Theme::Weeding, 0..6) => FaultKind::Delete { place, nth: nth + random.usize(..8) },
             (Theme::Weeding, 6..9) => {
-                // Clients are notified of the ends one by one, or of all at once.
+                // Clients are notified of the deletions one by one, or all at once.
                 let pause = if random.u8(..3) == 0 { ms(random, 1, 20) } else { Duration::ZERO };
                 FaultKind::Clear { place, pause }
             }
@@ -338,10 +338,10 @@ impl Theme {
         })
     }
 
-    /// Draws a fault at one of a client's frames.
+    /// Draws a fault that hits one of a client's frames.
     fn draw_frame_fault(self, random: &mut Rng, client: usize, time: Duration) -> Fault {
         let what = match random.u8(..if self == Theme::Gentle { 5 } else { 6 }) {
-            // The connection is often cut right after an event that grants the lock to a waiter.
+            // The connection is often cut right after an event that makes a waiter the holder.
             _ if self == Theme::Behind => FrameFault::CutBehind,
             0 | 1 => FrameFault::CutBefore,
             2 | 3 => FrameFault::CutBehind,

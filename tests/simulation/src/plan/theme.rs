@@ -1,4 +1,4 @@
-//! What runs are about: a theme decides how many clients there are, what they lock, and how.
+//! Themes of runs: a theme decides how many clients there are, what they lock, and how.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use fastrand::Rng;
 
 use super::{Kind, Options, Place, ms};
 
-/// Limits of most plans.
+/// The limits of most plans.
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
 const OBJECTS: usize = 5;
-/// Limit on the threads of a client under contention.
+/// The maximum number of threads per client under contention.
 const MOST_THREADS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,22 +19,21 @@ pub(crate) enum Theme {
     Mixed,
     /// Many lost frames, often among the first.
     Frames,
-    /// Connections break and come back; no fault costs a hold.
+    /// Connections break and are restored; no fault costs a hold.
     Gentle,
     /// Many threads want one lock.
     Contention,
-    /// Some clients acquire in quick succession while others stay for long.
+    /// Some clients acquire in quick succession while others hold locks for long.
     Visitors,
     /// Operators delete nodes of holders and waiters.
     Weeding,
     /// A server lags, and connections move between servers.
     Behind,
-    /// Outages about as long as a session timeout, with threads that hand the lock over to each
-    /// other.
+    /// Outages about as long as a session timeout, with threads that hand the lock over to each other.
     Outages,
     /// Short sessions and long faults.
     Short,
-    /// Nodes that may not be read, so that their changes are not reported.
+    /// Nodes that clients may not read, so that changes to them are not reported.
     Hidden,
     /// Operators list, revoke, break and cancel.
     Meddlers,
@@ -44,13 +43,13 @@ pub(crate) enum Theme {
     Impatient,
     /// Nodes may be created but not deleted.
     Stuck,
-    /// Several locks at once, for long.
+    /// Multi-locks, held for long.
     Groups,
-    /// Nearly every acquisition has a new path.
+    /// Nearly every acquisition is at a new path.
     Orders,
 }
 
-/// Weights of the themes. Themes with rare findings have more weight.
+/// The weights of the themes. Themes that find rare bugs have more weight.
 const THEMES: [(Theme, usize); 16] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
@@ -99,7 +98,7 @@ impl Theme {
         })
     }
 
-    /// Draws the places of the locks. They are few, so that clients meet.
+    /// Draws the places of the locks. There are few of them, so that clients compete.
     pub(super) fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
             Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
@@ -133,7 +132,7 @@ impl Theme {
             Theme::Stuck if random.u8(..6) == 0 => vec![Kind::Several],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
-                // The semaphore has double weight, because its calls wait for the most.
+                // The semaphore counts twice, because its calls depend on the most nodes.
                 vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
             }
             _ => {
@@ -143,7 +142,7 @@ impl Theme {
         }
     }
 
-    /// Draws the options of all objects if they share them.
+    /// Draws the options of all objects, if they have the same ones.
     pub(super) fn options(self, random: &mut Rng) -> Options {
         use Theme::{Asked, Groups, Impatient, Orders, Short, Stuck};
         match self {

@@ -1,5 +1,5 @@
-//! Checks each answer: that it is in time and in order, and fits what the servers have done. At the end of a run, checks
-//! that each call was answered, and done as its answer says.
+//! Checks that each answer is in time, in order, and consistent with what the servers did. At the end of a run, checks
+//! that each call was answered, and that the servers did what its answer says.
 
 use kernel::Process;
 use zookeeper::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ use super::history::Done;
 use crate::client::{SLACK, stalled};
 use crate::monitor::parent;
 
-/// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
+/// Checks the answer of a call. If `is_in_order` is true, the client delivers this answer in order.
 pub(super) fn answered(
     number: usize,
     result: Result<Said>,
@@ -64,8 +64,8 @@ impl Checker {
         process
     }
 
-    /// Checks that an answer is in time and that no call is given up early. The client's own clock may have been
-    /// stopped.
+    /// Checks that an answer is in time and that the client does not give up too early. The client's own clock may have
+    /// been stopped.
     fn check_time(&self, number: usize, error: Option<&Error>) -> Option<String> {
         let call = &self.calls[number];
         let limit = call.made.limit?;
@@ -81,12 +81,12 @@ impl Checker {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
-    /// Returns whether both calls may share transactions, and so be answered in any order.
+    /// Returns whether both calls may share transactions, in which case their answers may come in any order.
     pub(super) fn are_shared(&self, calls: [usize; 2]) -> bool {
         calls.iter().all(|call| self.calls[*call].made.is_shared)
     }
 
-    /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
+    /// Checks that the calls of a batch are answered in order, except those whose deadline has passed.
     fn check_order(&self, number: usize) -> Option<String> {
         let batch = self.calls[number].made.batch;
         let earlier = self.calls[..number].iter().enumerate().rev();
@@ -101,15 +101,15 @@ impl Checker {
         left.map(|(left, _)| format!("call {number} is answered before {left}"))
     }
 
-    /// Returns the session of a call, if it has been the same all the time.
+    /// Returns the session of a call if it has not changed since.
     pub(super) fn session_of(&self, number: usize) -> Option<i64> {
         let call = &self.calls[number];
         let now = self.programs[&call.made.process].session;
         (now != 0 && now == call.session).then_some(now)
     }
 
-    /// Returns the newest transaction that the session had seen at the call, or that a write before it in its batch made.
-    /// Writes that share transactions come in any order.
+    /// Returns the newest transaction that the session had seen at the call, including those of earlier writes in the
+    /// batch. Writes that may share transactions can be carried out in any order.
     pub(super) fn seen(&self, number: usize) -> i64 {
         let call = &self.calls[number];
         let before = self.calls[..number].iter().enumerate().rev();
@@ -192,7 +192,7 @@ impl Checker {
             (ConnectionLoss, Delete { is_repeated: true, .. }) => {
                 program.is_closing || program.ended.iter().any(|time| *time >= call.begun)
             }
-            // Another thread may report the event at the same time, so `finish` checks it.
+            // Another thread may be reporting the loss at the same moment, so `finish` checks it.
             (ConnectionLoss | Timeout | NoConnection, _) => {
                 !matches!(asked, Delete { is_repeated: true, .. })
             }
@@ -218,7 +218,7 @@ impl Checker {
         }
     }
 
-    /// Compares what the servers have done for a call with its answer.
+    /// Compares what the servers did for a call with its answer.
     fn check_call(&self, number: usize, call: &Call) -> Option<String> {
         let process = call.made.process;
         let asked = &call.asked;
@@ -263,14 +263,14 @@ impl Checker {
 
 const BUSY: ErrorKind = ErrorKind::Server(-127);
 
-/// Returns whether an error is a server's answer, so that nothing was done.
+/// Returns whether an error is a server's answer, which means that nothing was done.
 fn is_answer(kind: ErrorKind) -> bool {
     use ErrorKind::{BadArguments, Closed, ConnectionLoss, NoConnection, SessionExpired};
     let is_lost = matches!(kind, ConnectionLoss | NoConnection | SessionExpired | Closed);
     !is_lost && !matches!(kind, ErrorKind::Timeout | BadArguments | ErrorKind::WouldBlock)
 }
 
-/// Returns the newest transaction that an answer shows.
+/// Returns the newest transaction that an answer reveals.
 fn shown(said: &Said) -> Option<i64> {
     match said {
         Said::Created(_, stat) => Some(stat.czxid),

@@ -1,4 +1,4 @@
-//! Knows the programs, their calls and their watches. Checks that sessions last as long as the servers keep them, and
+//! Tracks the programs, their calls and their watches. Checks that sessions last as long as the servers keep them, and
 //! leases no longer. Each call gets one answer (`answers`), and each watch reports once (`watches`).
 
 use std::cell::RefCell;
@@ -17,20 +17,21 @@ use crate::client::has_stalled;
 use crate::monitor::{monitor, violation};
 use crate::network::Question;
 
-/// Longer than servers take to agree on a transaction.
+/// Longer than servers need to agree on a transaction.
 const AGREED: Duration = Duration::from_millis(10);
 
 /// What the checker may expect of the servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rules {
-    /// No server wrongly takes itself for the leader.
+    /// Whether no server wrongly considers itself the leader.
     pub(super) one_leader: bool,
-    /// Servers may be too busy to answer.
+    /// Whether servers may be too busy to answer.
     pub(super) throttle: bool,
     pub(super) slowest: Duration,
 }
 
-/// The request of a call. Watches report changes after a transaction. The parts of a transaction are calls with numbers.
+/// The request of a call. A watch reports changes after a given transaction. Each part of a transaction is a call with
+/// a number.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     Create { path: String, mode: CreateMode },
@@ -49,7 +50,7 @@ pub(super) enum Asked {
 pub(super) enum Said {
     Done,
     Created(String, Stat),
-    /// The answer to a create that may share a transaction.
+    /// The answer to a create that may have shared a transaction.
     CreatedBy(String, i64),
     Set(Stat),
     Data(Vec<u8>, Stat),
@@ -61,9 +62,9 @@ pub(super) enum Said {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
     pub(super) process: Process,
-    /// Calls that were sent together share a batch.
+    /// Calls that were sent together have the same batch.
     pub(super) batch: usize,
-    /// Time in which an answer has to come, if there is a limit.
+    /// The time within which an answer must arrive, if it is limited.
     pub(super) limit: Option<Duration>,
     pub(super) wanted: Option<i64>,
     pub(super) is_unheard: bool,
@@ -76,13 +77,13 @@ pub(super) struct Call {
     pub(super) made: Made,
     pub(super) asked: Asked,
     pub(super) session: i64,
-    /// The newest transaction that the session had seen.
+    /// The newest transaction that the session had seen at the call.
     pub(super) seen: i64,
-    /// The newest transaction of the servers.
+    /// The newest transaction of the servers at the call.
     pub(super) head: i64,
     pub(super) begun: Duration,
     pub(super) clock: Instant,
-    /// The call is part of a transaction, which has the answer.
+    /// Whether the call is part of a transaction, which gets the answer.
     pub(super) is_part: bool,
     pub(super) outcome: Option<Result<(), ErrorKind>>,
 }
@@ -91,14 +92,14 @@ pub(super) struct Call {
 pub(super) struct Program {
     pub(super) zk: Option<ZooKeeper>,
     pub(super) last: Option<SessionEventKind>,
-    /// The present session, or 0, and the one before it.
+    /// The current session, or 0, and the previous one.
     pub(super) session: i64,
     pub(super) former: i64,
     pub(super) all: Vec<i64>,
     pub(super) lease_ended: bool,
-    /// Somebody keeps the lease, and it was certainly valid at the start.
+    /// Whether a thread keeps the lease, which was certainly valid when it began.
     pub(super) is_kept: bool,
-    /// The newest term that was looked at, and whether the lease of that term was seen to be over.
+    /// The newest term of a lease that was read, and whether that lease was found to be over.
     pub(super) term: u64,
     pub(super) is_over: bool,
     /// When connections were lost, and when sessions ended.
@@ -107,9 +108,9 @@ pub(super) struct Program {
     pub(super) lease_ends: u64,
     pub(super) seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
-    /// Nodes that it has created, or may have.
+    /// Nodes that it has created, or may have created.
     pub(super) made: Vec<String>,
-    /// Number of its client; connecting may take several.
+    /// The number of its client; it may need several clients to connect.
     pub(super) tries: usize,
     last_answer: Duration,
     greeted: Option<Duration>,
@@ -147,7 +148,7 @@ pub(super) fn is_sequential(mode: CreateMode) -> bool {
     matches!(mode, CreateMode::PersistentSequential | CreateMode::EphemeralSequential)
 }
 
-/// Records changes that the servers have carried out, and checks the leases of sessions that end.
+/// Records changes that the servers have carried out, and checks that the leases of ended sessions are over.
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = checker(|checker| {
         checker.history.committed(one);
@@ -169,13 +170,13 @@ pub(crate) fn committed(one: &Committed) {
     }
 }
 
-/// Checks the pause before a handshake.
+/// Checks the pause between two handshakes.
 pub(crate) fn greeted(process: Process) {
     let now = kernel::elapsed();
     let silence = checker(|checker| {
         let program = checker.programs.get_mut(&process)?;
         let before = program.greeted.replace(now)?;
-        // After a session timeout without an answer, handshakes are further and further apart.
+        // After a session timeout without an answer, the pauses between handshakes become longer and longer.
         let idle = before.checked_sub(program.last_answer + program.timeout)?;
         kernel::count("raw: a handshake behind a timeout of silence");
         let apart = ((idle + program.timeout) / 16).min(Duration::from_secs(1)) * 9 / 10;
@@ -187,7 +188,7 @@ pub(crate) fn greeted(process: Process) {
     }
 }
 
-/// Checks a handshake with a stranger, which the client must not make when it could know that the server has moved.
+/// Checks a handshake with a stranger. The client must not make one once it can know that the server has moved.
 pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     let now = kernel::elapsed();
     let problem = checker(|checker| {
@@ -196,7 +197,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
             return None;
         }
         let Question { asked, answer: (at, is_found) } = question;
-        // A client has at least this long to resolve a name: a third of a twentieth of the session timeout.
+        // The client waits at least this long for a lookup: a third of a twentieth of the session timeout.
         let patience = (program.timeout / 60).min(Duration::from_millis(250));
         if session == 0 {
             Some("is asked for a session".to_owned())
@@ -227,7 +228,7 @@ pub(crate) fn answered(process: Process) {
     });
 }
 
-/// Checks an event of a session of one of a program's clients.
+/// Checks a session event of one of a program's clients.
 pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is notified {event:?}"));
     let SessionEvent { kind, session_id } = event;
@@ -236,7 +237,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         let Some(program) = own else { return };
         program.received(process, event);
         if kind == SessionEventKind::Expired && !program.is_closing && checker.rules.one_leader {
-            // The servers may be about to agree on that.
+            // The servers may not have agreed on the end of the session yet.
             kernel::after(AGREED, move || {
                 if !monitor(|monitor| monitor.closed.contains(&session_id)) {
                     report(process, format!("session {session_id:#x} is given up, and lives"));
@@ -312,10 +313,10 @@ impl Program {
         }
     }
 
-    /// Checks the lease: terms rise, and an ended lease stays ended.
+    /// Checks the lease: terms never decrease, and a lease that is over stays over.
     pub(super) fn looked(&mut self, process: Process, lease: Lease) {
         let Lease { term, valid_for: left, session_id, .. } = lease;
-        // The session may have changed since the look.
+        // The session may have changed since the lease was read.
         if session_id != self.session {
             return;
         }
@@ -355,7 +356,7 @@ impl Checker {
         self.calls.len()
     }
 
-    /// Returns the newest transaction that the session of a program has seen.
+    /// Returns the newest transaction that the current session of a program has seen.
     pub(super) fn newest(&self, process: Process) -> i64 {
         let program = &self.programs[&process];
         program.seen.get(&program.session).copied().unwrap_or_default()
@@ -378,12 +379,12 @@ impl Checker {
         self.calls.len() - 1
     }
 
-    /// Returns whether a call is sent again until it is done.
+    /// Returns whether the client repeats a call until it is done.
     pub(super) fn is_repeated(&self, call: usize) -> bool {
         matches!(self.calls[call].asked, Asked::Delete { is_repeated: true, .. })
     }
 
-    /// Returns the number of calls without an answer that somebody waits for.
+    /// Returns the number of unanswered calls whose answer some thread waits for.
     pub(super) fn open(&self, process: Process) -> usize {
         let is_open = |call: &&Call| {
             call.made.process == process
@@ -395,7 +396,7 @@ impl Checker {
     }
 }
 
-/// Checks the whole run, if `is_whole` says that nothing was left under way.
+/// Checks the whole run, if `is_whole` says that every call and program has finished.
 pub(crate) fn finish(is_whole: bool) {
     if is_whole {
         checker(|checker| checker.check_all());

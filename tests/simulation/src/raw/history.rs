@@ -1,4 +1,5 @@
-//! Changes that the servers have carried out below the programs' root: the states of each node, and when each began.
+//! The changes that the servers have carried out below the programs' root: the states of each node, and when each
+//! began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub(super) struct State {
     data: Arc<[u8]>,
 }
 
-/// The states of each path, or its absence, each from a transaction on.
+/// The states of each path, or its absence, each with the transaction at which it began.
 #[derive(Debug, Default)]
 pub(super) struct Spells<T>(BTreeMap<String, Vec<(i64, Option<T>)>>);
 
@@ -34,7 +35,7 @@ impl<T: Clone> Spells<T> {
         self.0.entry(path.to_owned()).or_default().push((from, what));
     }
 
-    /// Returns the states that may be visible to a session that has seen this transaction.
+    /// Returns the states that a session which has seen this transaction may still read.
     fn since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
         let spells = self.of(path);
         let begin = spells.first().map_or(i64::MAX, |(from, _)| *from);
@@ -61,7 +62,7 @@ pub(super) struct History {
     pub(super) nodes: Spells<State>,
     /// The names of each node's children.
     pub(super) children: Spells<BTreeSet<String>>,
-    /// Writes with a call's number in their data, by call.
+    /// Writes whose data contain the number of a call, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
     pub(super) zxid: i64,
 }
@@ -132,12 +133,13 @@ impl History {
         }
     }
 
-    /// Returns whether the node may have been there in such a state.
+    /// Returns whether such a session may find the node, in a state like this.
     pub(super) fn may_be(&self, path: &str, seen: i64, like: impl Fn(&State) -> bool) -> bool {
         self.nodes.since(path, seen).any(|(_, state)| state.is_some_and(&like))
     }
 
-    /// Returns the first and the last transaction from which the node may have been absent, if it may have been.
+    /// If such a session may find the node absent, returns the first and the last transaction at which such an absence
+    /// began.
     pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<(i64, i64)> {
         let mut absent = self.nodes.since(path, seen).filter(|(_, state)| state.is_none());
         let (first, _) = absent.next()?;

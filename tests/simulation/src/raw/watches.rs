@@ -1,4 +1,4 @@
-//! Checks events of watches: each watch reports once, before any answer that shows its change.
+//! Checks the events of watches: each watch reports once, before any answer that reveals the change.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     kind: WatchKind,
     path: String,
     session: i64,
-    /// The earliest and the latest transaction that the read may have shown.
+    /// The earliest and the latest transaction whose state the read may have returned.
     since: i64,
     from: i64,
     begun: Duration,
@@ -75,7 +75,7 @@ impl Checker {
         self.watches.push(Watch { listener, kind, path, session, since, from, begun });
     }
 
-    /// Takes the answer to a call that watches several nodes. Those that are missing must be reported by now.
+    /// Processes the answer to a call that watches several nodes. Missing nodes must already have been reported.
     pub(super) fn watch_each(&mut self, number: usize, asked: &Asked) {
         let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
             (asked, self.session_of(number), self.calls[number].made.listener)
@@ -85,7 +85,7 @@ impl Checker {
         let Call { begun, seen, .. } = self.calls[number];
         for path in paths {
             kernel::count("raw: a watch beside others");
-            // The server has set it by now.
+            // The server has already set the watch.
             let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
             let (since, path) = (from.min(seen), path.clone());
             let watch = Watch { listener, kind, path, session, since, from, begun };
@@ -102,7 +102,7 @@ impl Checker {
         }
     }
 
-    /// Returns the transaction that a watch has to report, if there was one.
+    /// Returns the transaction that a watch has to report, if there is one.
     fn due(&self, watch: &Watch) -> Option<i64> {
         let history = &self.history;
         match watch.kind {
@@ -124,7 +124,7 @@ impl Checker {
         })
     }
 
-    /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
+    /// Returns whether a watch for a missing node may miss changes because the connection was lost in the meantime.
     fn may_miss(&self, watch: &Watch) -> bool {
         let program = &self.programs[&self.listeners[watch.listener].process];
         watch.kind == WatchKind::Exist && program.lost.iter().any(|lost| *lost >= watch.begun)
@@ -134,7 +134,7 @@ impl Checker {
         self.watches.iter().filter(move |watch| watch.session == session)
     }
 
-    /// Checks that all changes up to a transaction that an answer shows have been reported.
+    /// Checks that all changes up to a transaction that an answer reveals have been reported.
     pub(super) fn check_watches(&self, number: usize, zxid: i64) {
         let own = self.session_of(number).into_iter().flat_map(|session| self.heard_in(session));
         for watch in own.filter(|watch| !self.may_miss(watch) && !self.has_told(watch)) {
@@ -155,7 +155,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether that may have happened to a node after this transaction.
+    /// Returns whether this event may have happened to a node after this transaction.
     fn happened(&self, event: EventType, path: &str, since: i64) -> bool {
         let history = &self.history;
         match event {
@@ -167,7 +167,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
+    /// Returns whether a call that watches several nodes may have caused an event, which is delivered to all listeners.
     fn is_reported_to_all(
         &self,
         process: Process,
@@ -184,19 +184,20 @@ impl Checker {
         })
     }
 
-    /// Checks that each watch reports once.
+    /// Checks that each watch of a listener reports once.
     pub(super) fn check_listener(&self, listener: usize, log: &ListenerLog) {
         let fail =
             |problem| report(log.process, format!("listener {listener} is notified {problem}"));
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
-                // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
+                // Without an outcome, no thread waits for the answer, or its process was killed, perhaps after it
+                // arrived.
                 Some(Ok(())) | None => true,
-                // In a process that stood still, a call may give up just before its answer is read.
+                // In a process that was paused, a call may give up just before its answer is read.
                 Some(Err(ErrorKind::Timeout)) => has_stalled(call.made.process, call.begun),
                 Some(_) => false,
             };
-            // An event may come before the answer that is lost.
+            // The event may arrive although the answer is lost.
             let may_be_early = matches!(call.asked, Asked::Watch { .. });
             call.made.listener == Some(listener) && (may_be_set || may_be_early)
         };
@@ -216,7 +217,7 @@ impl Checker {
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
             });
-            // Every watch is known.
+            // If every watch is known, the event must belong to one of them.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
             if is_known && !is_true && !is_reported_to_all() {
