@@ -1,4 +1,4 @@
-//! Hosts, settings and credentials that do not lead to a connection.
+//! Hosts, settings and credentials with which a client cannot connect.
 
 use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use common::*;
 
 use crate::is_invalid;
 
-/// Expects the connect to fail within the connect timeout.
+/// Expects connecting to fail within the connect timeout.
 fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
     let what = format!("{builder:?}");
     let slack = Duration::from_secs(2);
@@ -31,7 +31,7 @@ fn invalid_settings_are_refused() {
     let builder = || Client::builder("127.0.0.1:1");
     let day = Duration::from_secs(24 * 60 * 60);
     let timeouts = [Duration::ZERO, Duration::from_nanos(1), day * 25, Duration::MAX];
-    // The parts of the list are tested beside its parser.
+    // The parts of the host list are tested next to its parser.
     let hosts = ["", "127.0.0.1:x", "a:0", "a:2181/chroot/", "a:2181/app/lock-0000000000/b"];
     let read_only = Acl::none().and("world", "anyone", Permissions::READ);
     let acls = [Acl::none(), read_only, Acl::creator()];
@@ -47,7 +47,7 @@ fn invalid_settings_are_refused() {
         is_invalid("connect timeout", &builder().connect_timeout(timeout).connect().map(drop));
         is_invalid("session timeout", &Client::connect("127.0.0.1:1", timeout).map(drop));
     }
-    // Only servers know it.
+    // Only the servers can detect this error.
     is_invalid("existing chroot", &builder().existing_chroot(true).connect_lazily().map(drop));
 }
 
@@ -69,7 +69,7 @@ fn unknown_credentials_fail_the_connect() {
             if *hosts == connect_string() && !cause.is_empty());
         assert!(is_it, "{error:?}");
         let said = error.to_string();
-        assert!(said.contains("credentials"), "it does not say what was wrong: {said}");
+        assert!(said.contains("credentials"), "the error does not name the cause: {said}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }
@@ -97,7 +97,7 @@ fn unreachable_hosts_fail_the_connect_in_time() {
     let hosts = proxy.connect_string();
     let begun = Instant::now();
     cannot_connect(&hosts, &refused(Client::builder(&hosts), SOON * 2));
-    assert!(begun.elapsed() < SOON, "a refused connect is known at once");
+    assert!(begun.elapsed() < SOON, "a refused connection is reported at once");
     let both = format!("{hosts},no-such-host.invalid/chroot");
     cannot_connect(&hosts, &refused(Client::builder(&both), Duration::from_secs(3)));
 }

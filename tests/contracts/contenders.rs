@@ -27,13 +27,13 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     seen
 }
 
-/// A client with this identity.
+/// Returns a client with this identity.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.identity(identity))
 }
 
-/// The full path of a contender's node.
+/// Returns the full path of a contender's node.
 pub(crate) fn znode(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -41,7 +41,7 @@ pub(crate) fn znode(contender: &Contender) -> String {
     }
 }
 
-/// Expects the token to be that of the contender's node. A downgraded read has another one.
+/// Expects the token to be that of the contender's node. A read lock after a downgrade has another token.
 #[track_caller]
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
@@ -52,7 +52,7 @@ pub(crate) fn is_as_the_server_says(contender: &Contender) {
     assert_ne!(contender.session, 0);
 }
 
-/// Each contender's kind, and whether it holds.
+/// Returns each contender's kind, and whether it is a holder.
 pub(crate) fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
@@ -87,7 +87,7 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let (long, lines) = ("x".repeat(500 * 1000), "who\n_zoolock token=77 since=1000");
-    // Names of Kazoo, an older .NET recipe, go-zookeeper, Curator and the text of the recipe.
+    // Names from Kazoo, an older .NET recipe, go-zookeeper, Curator and ZooKeeper's description of the recipe.
     let made = [
         (format!("{HEX}__rlock__0000000003"), Kind::Read, true, Some("192.168.0.1")),
         (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true, Some("")),
@@ -116,7 +116,7 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
         assert_eq!(seen.sequence, Some(place(name).parse().unwrap()));
         assert_eq!(seen.session, probe.session_id());
         is_as_the_server_says(seen);
-        // The same as a single node.
+        // The same data in the node of an `EphemeralLock`.
         let single = fresh_path("single");
         probe.create(&single, data(at), true, false).unwrap();
         let alone = client.contenders(&single).unwrap();
@@ -158,7 +158,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
 
     let seen = look("semaphore", own[2].contenders());
     assert_eq!(seen, clients[0].contenders(&path).unwrap());
-    // The second call has the turn and two permits, and is shown once.
+    // The second call has the turn and two permits, and is listed once.
     assert_eq!(brief(&seen), [true, true, false, false].map(|it| (Kind::Permit, it)));
     assert_eq!(identities(&seen), ["a", "a", "b", "c"].map(Some));
     let limits: Vec<_> = seen.iter().map(|one| one.limit).collect();
@@ -177,7 +177,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
     second.result("the second").unwrap().release().unwrap();
     third.result("the third").unwrap().release().unwrap();
     let left = || own[1].contenders().unwrap().len();
-    wait_until("nobody is left", SOON, || left() == 0);
+    wait_until("no node is left", SOON, || left() == 0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn paths_below_are_those_of_locks_and_folders() {
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
     assert_eq!(client.paths_below(&root).unwrap(), ["a", "a-b", "member", "single"].map(at));
-    // The contender is left out.
+    // The node of the lock's contender is not listed.
     assert_eq!(client.paths_below(at("a")).unwrap(), [at("a/b")]);
     assert_eq!(client.paths_below(at("nothing")).unwrap(), [""; 0]);
     let top = client.paths_below("/").unwrap();

@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: it receives a report of each call and each hold once.
+//! `ClientBuilder::observer`: the observer receives one report of each call and each hold.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,9 +16,9 @@ use crate::every::Pair;
 struct Report {
     lock: LockKind,
     name: String,
-    /// `Acquired`, the reason of a failed call, or the outcome of a hold.
+    /// `Acquired`, the reason why a call failed, or the outcome of a hold.
     what: String,
-    /// How long the call waited or the hold lasted.
+    /// How long the call waited, or how long the hold lasted.
     time: Duration,
     queue: Option<usize>,
 }
@@ -51,12 +51,12 @@ impl Notes {
         assert!(!self.panics, "on purpose");
     }
 
-    /// Takes all reports since the last call.
+    /// Takes all reports since it was last called.
     fn take(&self) -> Vec<Report> {
         std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
-    /// Takes the reports since the last call, and expects these, with this name.
+    /// Takes the reports since it was last called, and expects them to be these, with this name.
     #[track_caller]
     fn were(&self, name: &str, expected: &[&str]) -> Vec<Report> {
         let reports = self.take();
@@ -73,7 +73,7 @@ fn observed(notes: &Notes) -> Client {
     connected(builder.observer(notes.clone()))
 }
 
-/// An object of an observed client, named after its subject, and a rival.
+/// Creates an object of an observed client, named after its subject, and a rival.
 fn pair(subject: Subject, name: &str, notes: &Notes) -> Pair {
     let mut pair = Pair::of(subject, name, SESSION);
     pair.ours = observed(notes);
@@ -90,11 +90,11 @@ fn kind_of(subject: Subject) -> LockKind {
         "read" => LockKind::Read,
         "single node" => LockKind::Ephemeral,
         "permit" => LockKind::Semaphore,
-        other => panic!("what is {other}?"),
+        other => panic!("unknown subject: {other}"),
     }
 }
 
-/// The reports of a hold from its grant to its release. Each member of a multi-lock has its own.
+/// Returns the reports of a hold from its grant to its release, which are separate for each member of a multi-lock.
 fn turn(subject: Subject) -> Vec<&'static str> {
     let each = subject.nodes_of_one();
     [vec!["Acquired"; each], vec!["Released"; each]].concat()
@@ -132,7 +132,7 @@ fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
         let Pair { ours, path, object, rival, .. } = pair(subject, "not-acquired", &notes);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        // A try for permits does not queue.
+        // `try_acquire` for permits does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
         assert_eq!(notes.were(subject.name, &["Busy"])[0].queue, ahead);
 
@@ -144,7 +144,7 @@ fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
         assert!((BRIEFLY / 2..=took).contains(&report.time), "{report:?} of {took:?}");
         assert!(report.queue.is_some() && (ahead.is_none() || report.queue == ahead), "{report:?}");
 
-        // The failed call's node is deleted in the background.
+        // The node of the failed call is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
         let token = CancelToken::new();
         let waiting = Task::spawn(visit_by(object.clone(), &token));

@@ -4,7 +4,7 @@ use crate::every::client;
 use common::*;
 use zoolock::{EphemeralLock, Error};
 
-/// Expects every way to lock to report an invalid path.
+/// Expects all ways to lock to report an invalid path.
 #[track_caller]
 fn refuses_every_call(object: &Object) {
     object.is_refused(SOON, |ask, seen| {
@@ -26,8 +26,8 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     assert_eq!(probe.get(&path).unwrap().unwrap().0, b"of somebody");
     await_nothing_left(&client);
     probe.delete(&path).unwrap();
-    assert!(single.try_lock().unwrap(), "the object works again");
-    // The held single node occupies the path of the other lock's directory.
+    assert!(single.try_lock().unwrap(), "the object can be locked again");
+    // The held `EphemeralLock`'s node is where the other lock needs a directory.
     refuses_every_call(&directory);
     assert!(single.is_held());
     single.unlock().unwrap();
@@ -39,8 +39,8 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// The end of the node wakes the waiter, which sends no further look. A change of the data only makes it look
-/// again.
+/// Only the deletion of the node wakes the waiter for good, which then need not read it once more. After a change of
+/// the data, the waiter reads the node again and continues to wait.
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
@@ -50,11 +50,11 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
     for (round, is_changed) in [(1, false), (2, false), (3, true)] {
         holder.lock().unwrap();
         let waiting = locking(&lock);
-        // The read with a watch is its last request before it sleeps.
+        // Before the waiter sleeps, its last request is a read with a watch.
         wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= round);
         if is_changed {
-            // Repeated, because the watch may not be set yet.
-            wait_until("it looks again and again", SOON, || {
+            // Repeated, because the waiter may not have set the watch yet.
+            wait_until("the waiter reads repeatedly", SOON, || {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3
             });
@@ -62,10 +62,10 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
             let seen = [Op::GetData, Op::Multi].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} looks and creates");
             assert_eq!(seen[0], round);
-            // One create before each look, one after each end, and those of the directories.
+            // One create before each read, one after each deletion, and those of the directories.
             assert!(seen[1] <= 2 * round + 2, "{seen:?}");
         }
-        assert!(!waiting.is_done() && holder.is_held(), "entered a held lock");
+        assert!(!waiting.is_done() && holder.is_held(), "acquired a held lock");
         holder.unlock().unwrap();
         waiting.result("the waiter").unwrap();
         assert_ne!(stat(&path).ephemeral_owner, 0);

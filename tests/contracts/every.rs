@@ -1,4 +1,4 @@
-//! What every kind of lock promises with every option. Each test runs over the table of subjects.
+//! What every kind of lock promises with every option. Each test runs for all subjects in a table.
 
 mod deadlines;
 mod ending;
@@ -19,13 +19,13 @@ use zoolock::{
     EphemeralLock, LockOptions, Result,
 };
 
-/// A client of the shared server. Its session is so long that a busy machine ends no lease and answers every
-/// try.
+/// Returns a client of the shared server. Its session is so long that even on a busy machine, no lease expires and
+/// every try gets an answer.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), SOON)
 }
 
-/// An object of one client, and its rival of another.
+/// An object of one client, and its rival from another client.
 pub(crate) struct Pair {
     pub ours: Client,
     pub others: Client,
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// What the constructor of each type says.
+/// Returns the results of each type's constructor.
 pub(crate) fn each_type(client: &Client, path: &str, options: &LockOptions) -> [Result<()>; 5] {
     let options = || options.clone();
     [

@@ -1,4 +1,4 @@
-//! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
+//! Transactions guarded by a hold: applied as a whole, only while the lock is held, or rejected with a reason.
 
 use zoolock::{Client, ConflictReason, Error, Guard, LossReason, Version};
 
@@ -11,7 +11,7 @@ fn at(version: i32) -> Version {
     Version::from(version)
 }
 
-/// A node with this data at a new path.
+/// Creates a node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create(&path, data, false, false).unwrap();
@@ -37,7 +37,7 @@ fn transaction_applies_all_in_order_or_names_the_failed_part() {
     hold.transaction().commit().unwrap();
     let all = hold.transaction().check(&a, at(0)).set(&a, "new", at(0)).create(&below, "made");
     println!("{all:?}");
-    assert!(!format!("{all:?}").contains("made"), "data may be secret: {all:?}");
+    assert!(!format!("{all:?}").contains("made"), "data may be secret, but is printed: {all:?}");
     all.set(&below, "set", None).delete(&below, at(1)).create(&below, "again").commit().unwrap();
     has(&a, "new", 1);
     has(&below, "again", 0);
@@ -77,7 +77,7 @@ fn invalid_transaction_is_refused_before_a_request() {
     let hold = held(&client, "invalid");
     let others = held(&self::client(), "others");
     let before = client.stats().requests;
-    // The version that servers treat as "any", and the nodes that must exist.
+    // The version that servers treat as "any", and the nodes whose existence the guard checks.
     let own = format!("{}/{}", hold.path(), hold.node());
     for (refused, says) in [
         (hold.transaction().set("/x", vec![0; 1 << 20], None), "transaction"),
@@ -97,7 +97,7 @@ fn invalid_transaction_is_refused_before_a_request() {
     assert_eq!(client.stats().requests, before);
 }
 
-/// A single-node lock cannot guarantee this.
+/// An `EphemeralLock` cannot guarantee this.
 #[test]
 fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
@@ -121,7 +121,7 @@ fn hold_guards_transactions_until_its_release() {
         object.unlock().unwrap();
         let late = write("3");
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
-        // Nobody else took the lock in between, but this is another hold.
+        // No one else held the lock in between, but this is another hold.
         object.lock().unwrap();
         let late = hold.transaction().set(&guarded, "4", None).commit();
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
@@ -142,7 +142,7 @@ fn transaction_requires_every_one_of_its_holds() {
     assert_lost(&write("never"), second.path(), LossReason::NodeDeleted);
     assert!(first.is_held());
     has(&guarded, "new", 1);
-    // Holds that the transaction no longer knows do not block a hand-off or release of the first.
+    // A hold that is only part of an earlier transaction does not block a hand-over or release of the first hold.
     first.transaction().set(&guarded, "alone", at(1)).commit().unwrap();
     has(&guarded, "alone", 2);
 }

@@ -1,4 +1,4 @@
-//! What the server of `zoolock::testing` does that its documentation does not show: it stops and starts again.
+//! Behaviour of the server of `zoolock::testing` that its documentation does not show: it can stop and start again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use zoolock::{Client, ClientState};
 
 use common::*;
 
-/// A short session timeout, but long enough for a busy machine to keep session and connection until the stop.
+/// A short session timeout, but long enough that sessions and connections survive until the stop on a busy machine.
 const BRIEF: Duration = Duration::from_secs(4);
 
-/// The calls run on threads, because a hanging call never returns. The sessions' timeout passes while the
+/// The calls run on other threads, because a call that hangs would never return. The session timeout passes while the
 /// server is stopped.
 #[test]
 fn stopped_server_lets_every_call_return() {
@@ -24,11 +24,11 @@ fn stopped_server_lets_every_call_return() {
     };
     server.suspend(early);
     server.suspend(late);
-    // The order does not matter: the call waits when the server stops, or finds it stopped.
+    // Either order is fine: the call is waiting when the server stops, or finds it stopped.
     let before = call(late, Server::resume);
     server.stop();
     let calls = [before, call(early, Server::resume), call(ended, Server::expire)];
-    calls.iter().for_each(|call| call.result("a call beside a stop"));
+    calls.iter().for_each(|call| call.result("a call during the stop"));
     let connect_timeout = Duration::from_millis(500);
     assert!(server.builder().connect_timeout(connect_timeout).connect().is_err());
     let are = |state: ClientState| clients.iter().all(|client| client.state() == state);

@@ -10,7 +10,7 @@ use common::*;
 
 use crate::Bomb;
 
-/// A time that is longer than any test.
+/// Longer than any test takes.
 const EVER: Duration = Duration::from_secs(600);
 
 fn candidate(client: &Client, path: &str, lead: impl FnMut(&Term) + Send + 'static) -> Leadership {
@@ -25,7 +25,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
         assert!(term.wait_timeout(EVER));
-        // Some of the lease is left to stop in order.
+        // Part of the lease remains, so that the leader can stop in an orderly way.
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
     });
@@ -43,11 +43,11 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert_eq!(children(&path), [""; 0], "released before shutdown returned");
     assert_eq!(own.stats().holds_lost, 0);
     let lock = lock_of(&own, &path);
-    assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
+    assert!(lock.try_lock().unwrap(), "the lock is free, and the client works");
 }
 
-/// The term ends without a loss, also if the payload panics when it is dropped, or the logger when it is notified of
-/// the panic.
+/// Each term ends without a loss, even if the panic's payload panics when it is dropped, or if the logger panics when
+/// it receives the report.
 #[test]
 fn contest_survives_panics_caused_by_a_panic() {
     let (own, others) = (client(), client());
@@ -68,7 +68,7 @@ fn contest_survives_panics_caused_by_a_panic() {
             let token = terms.recv_timeout(SOON);
             assert!(token.is_ok_and(|token| token > last), "{path}: {token:?} in term {number}");
             last = token.unwrap();
-            let guard = rival.try_acquire_for(SOON).unwrap().expect("it was given back");
+            let guard = rival.try_acquire_for(SOON).unwrap().expect("it was released");
             guard.release().unwrap();
         }
         assert!(one.is_healthy());
@@ -79,7 +79,7 @@ fn contest_survives_panics_caused_by_a_panic() {
     await_nothing_left(&own);
 }
 
-/// The cause of the first wake-up is reported once.
+/// A request for revocation wakes the function once per term, and every later wait returns at once.
 #[test]
 fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
@@ -96,7 +96,7 @@ fn revoked_term_ends_every_kind_of_wait() {
     await_nodes(&path, 0);
 }
 
-/// The function uses a handle that it was given.
+/// The function uses a handle to its own leadership, which it received through a channel.
 #[test]
 fn function_may_shut_down_its_own_leadership() {
     let (own, path) = (client(), fresh_path("ends-itself"));
@@ -141,7 +141,7 @@ fn panic_after_a_long_term_keeps_the_health_good() {
     });
     let first = terms.recv_timeout(SOON).unwrap();
     wait_until("the next term", SOON, || {
-        assert!(one.is_healthy(), "behind a panic");
+        assert!(one.is_healthy(), "after a panic");
         !terms.is_empty()
     });
     assert!(!first.is_held());

@@ -1,4 +1,4 @@
-//! What every user may rely on while the servers are healthy. Each file covers one subject.
+//! What users may rely on while the servers are healthy. Each file covers one subject.
 
 mod connecting;
 mod contenders;
@@ -18,7 +18,7 @@ use std::fmt::Debug;
 
 use zoolock::{Error, Result};
 
-/// Expects a call to be refused for this argument, with a reason.
+/// Expects a call to be rejected because of this argument, with a reason.
 #[track_caller]
 fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
     println!("{seen:?}");
@@ -27,7 +27,7 @@ fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
     assert!(is_it, "{what}: {seen:?}");
 }
 
-/// A payload of a panic, which panics when dropped.
+/// A panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

@@ -1,4 +1,4 @@
-//! `MultiLock`: its possible members, and what happens to all when one fails. `every` covers it as a lock.
+//! `MultiLock`: which members it can have, and what happens to all if one fails. `every` tests it as a lock.
 
 mod scripted;
 
@@ -12,7 +12,7 @@ use zoolock::{
 
 use common::*;
 
-/// New objects at `root/<name>`.
+/// Creates new objects at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
     names.map(|name| lock_of(client, &format!("{root}/{name}")))
 }
@@ -25,12 +25,12 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
     multi.locks().iter().map(|lock| lock.path()).collect()
 }
 
-/// The number of nodes at all members' paths.
+/// Returns the number of nodes at all members' paths.
 fn nodes(multi: &MultiLock) -> usize {
     multi.locks().iter().map(|lock| children(lock.path()).len()).sum()
 }
 
-/// Each failure in a few words, with its path below `root`.
+/// Describes each failure in a few words, with the path relative to `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
         Error::Multiple { failures, .. } => {
@@ -90,7 +90,7 @@ fn guard_of_several_locks_is_owned_and_guards_writes_by_all_of_them() {
     let [a, b] = members(&ours, &root, ["a", "b"]);
     let multi = multi_of(&[b.clone(), a.clone()]);
     let locked: MultiGuard = multi.acquire().unwrap();
-    // It goes to a thread, and back.
+    // The guard is moved to another thread and back.
     let locked = Task::spawn(move || locked).result("another thread");
     assert!(locked.is_held() && locked.holds().len() == 2);
     let data = format!("{root}/data");
@@ -184,7 +184,7 @@ fn multi_lock_refuses_empty_nested_and_duplicate_members() {
         let reason = refused([a.clone().into(), b.clone().into(), twin, a.clone().into()]);
         assert!(reason.contains(&named), "{reason}");
     }
-    // The two sides of a read-write lock exclude each other. All handles of one side are the same lock.
+    // The two sides of a read-write lock exclude each other. All handles of one side count as the same lock.
     assert!(refused([rw.reader().into(), rw.writer().into()]).contains(&named));
     let readers = [rw.reader().into(), rw.reader().into()];
     assert_eq!(MultiLock::new(readers).unwrap().locks().len(), 1);
@@ -206,11 +206,11 @@ fn full_path_below_the_chroot_identifies_a_member() {
     let (outer, inner) = (lock_of(&top, &format!("{root}/a")), lock_of(&below, "/a"));
     let reason = refused([outer.clone().into(), inner.clone().into()]);
     assert!(reason.contains(outer.path()), "{reason}");
-    // Members are sorted by their full path, including the chroot.
+    // Members are ordered by their full path, which includes the chroot.
     let (high, low) = (lock_of(&top, &format!("{root}/b")), lock_of(&below, "/c"));
     let both = MultiLock::new([low.clone().into(), high.clone().into()]).unwrap();
     assert_eq!(paths(&both), [high.path(), low.path()]);
-    // One path below two chroots is two paths.
+    // The same path below two chroots refers to two locks.
     let two = [&top, &below].map(|client| lock_of(client, "/zoolock-test-a").into());
     assert_eq!(MultiLock::new(two).unwrap().locks().len(), 2);
 

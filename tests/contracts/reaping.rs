@@ -1,4 +1,4 @@
-//! Reapers: they end the sessions of processes that have died, and no others.
+//! Reapers: they end the sessions of processes that have died, and no other sessions.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, LossReason, Reaper};
 
-/// A process that sleeps, until its drop kills it.
+/// Starts a process that sleeps until it is killed when the value is dropped.
 fn sleeper() -> Beside {
     let mut command = Command::new("sleep");
     command.arg("1000");
@@ -31,7 +31,7 @@ fn handle_of(process: &Beside) -> OwnedFd {
     pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
 
-/// A connection to a reaper, by which a test registers what it wants.
+/// A connection to a reaper, over which a test can register anything.
 struct Line(OwnedFd);
 
 impl Line {
@@ -42,7 +42,7 @@ impl Line {
         Line(line)
     }
 
-    /// Returns the answer; empty if the reaper hangs up.
+    /// Returns the answer, which is empty if the reaper hangs up.
     fn ask(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> String {
         self.send(message, files);
         let answer = self.receive();
@@ -57,14 +57,14 @@ impl Line {
         sendmsg(&self.0, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL).unwrap();
     }
 
-    /// Returns what comes next.
+    /// Returns the next message.
     fn receive(&self) -> String {
         let mut answer = [0; 256];
         let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty()).unwrap();
         String::from_utf8_lossy(&answer[..length]).into_owned()
     }
 
-    /// Registers a client's session as that of another process.
+    /// Registers a client's session as the session of another process.
     fn register(&self, client: &Client, process: &Beside, margin: Duration) {
         let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).unwrap();
         let registration = client.registration().unwrap().to_text();
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// A client with a hold, whose session a test may have ended.
+/// Returns a client with a hold. A test may make the reaper end its session.
 fn holder() -> (Client, DistributedLock, Hold) {
     let client = client();
     let lock = lock_of(&client, &fresh_path("reaped"));
@@ -89,7 +89,7 @@ fn is_ended(hold: &Hold) {
     assert!(!hold.is_held());
 }
 
-/// The reaper has handled by then all that happened before.
+/// After this, the reaper has handled everything that happened earlier.
 fn has_looked(socket: &str) {
     assert_ne!(Line::to(socket).ask(b"anything", &[]), "ok");
 }
@@ -105,7 +105,7 @@ fn process_that_lives_keeps_its_session() {
         process.signal(signal);
         has_looked(&socket);
     }
-    // Only the end of the process itself matters, not the end of its connection.
+    // Only the end of the process itself counts, not the end of its connection.
     drop(line);
     has_looked(&socket);
     assert!(hold.is_held());
@@ -114,7 +114,7 @@ fn process_that_lives_keeps_its_session() {
     is_ended(&hold);
 }
 
-/// The process that dies is this test again. It has two locks, each with a margin in seconds.
+/// The process that dies is another run of this test. It has two locks, each with a margin in seconds.
 #[test]
 fn largest_margin_of_a_hold_is_reported() {
     if let Ok(path) = env::var(OWN_PROCESS) {
@@ -150,7 +150,7 @@ fn closed_client_and_the_session_before_are_left_alone() {
     let line = Line::to(&socket);
     line.register(&first, &process, Duration::ZERO);
     let (second, _other_lock, other) = holder();
-    // The last one counts.
+    // The last registration counts.
     line.register(&second, &process, Duration::ZERO);
     drop(process);
     is_ended(&other);
@@ -174,7 +174,7 @@ fn reaper_that_is_started_again_is_found() {
         let reaper = Reaper::start(&socket).unwrap();
         wait_until("it is registered", SOON, || client.stats().is_registered);
         drop(reaper);
-        wait_until("it is registered no more", SOON, || !client.stats().is_registered);
+        wait_until("it is no longer registered", SOON, || !client.stats().is_registered);
     }
     client.close().unwrap();
 }
@@ -192,7 +192,7 @@ fn reaper_that_does_not_answer_is_asked_once() {
     let line = Line(accept(&silent).unwrap());
     assert!(line.receive().starts_with("zoolock reaper 1"));
     let begun = Instant::now();
-    wait_until("it would be asked again", SOON, || begun.elapsed() > timeout * 3);
+    wait_until("it would register again", SOON, || begun.elapsed() > timeout * 3);
     let more = recv(&line.0, &mut [0; 256][..], RecvFlags::DONTWAIT);
     assert!(more.is_err(), "{more:?}");
     assert!(!client.stats().is_registered);
@@ -243,7 +243,7 @@ fn socket_of_somebody_else_is_not_taken() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "content");
     drop(reaper);
     assert!(!fs::exists(&socket).unwrap());
-    // That of a reaper that was killed.
+    // This simulates the socket of a reaper that was killed.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     Reaper::start(&socket).unwrap();
 }
@@ -278,9 +278,9 @@ fn registration_of_another_process_is_that_of_the_client() {
     same.end_session().unwrap();
     is_ended(&hold);
     assert_eq!(hold.state(), zoolock::HoldState::Lost(LossReason::LeaseExpired));
-    // It is over, so there is nothing to do.
+    // The session has already ended, so there is nothing to do.
     same.end_session().unwrap();
-    // "/dev/zero", which has no end.
+    // This is "/dev/zero", a file without an end.
     let file = "\nZOOKEEPER_CACERT=2f6465762f7a65726f\nSESSION";
     let text = same.to_text().replacen("\nSESSION", file, 1);
     let error = zoolock::Registration::from_text(&text).unwrap().end_session().unwrap_err();

@@ -1,5 +1,4 @@
-//! Requests to release: `Client::revoke`, Curator's `__REVOKE__`, and their listeners. `every` has the
-//! basics.
+//! Requests to release: `Client::revoke`, Curator's `__REVOKE__`, and the listeners for both. `every` tests the basics.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use common::*;
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The contender that belongs to a hold.
+/// Returns the contender that belongs to a hold.
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
@@ -20,11 +19,11 @@ pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }
 
-/// Waits for exactly one message.
+/// Waits for exactly one request.
 #[track_caller]
 pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
-    assert_eq!(message, Ok(()), "{what} was not asked");
+    assert_eq!(message, Ok(()), "{what} received no request");
     is_not_asked(asked, what);
 }
 
@@ -49,7 +48,7 @@ fn revocation_with_a_lost_event_is_received() {
     let asked = hold.revocation().unwrap();
     let event = proxy.on(Op::Event).path_contains(&hold.node()).drop_answer(Then::Cut);
     wait_until("the read is sent", SOON, || proxy.requests(Op::GetData) > 0);
-    // The event has been answered before this call is.
+    // The client sent the read that sets the watch earlier, so its answer arrives before this one.
     own.contenders(hold.path()).unwrap();
     let node = format!("{}/{}", hold.path(), hold.node());
     shared_probe().unwrap().set(&node, REVOKE).unwrap();

@@ -1,5 +1,5 @@
-//! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread may do
-//! on one side while it or another thread holds the other.
+//! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread can do with one
+//! side while it or another thread holds the other side.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use zoolock::{DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, W
 
 use common::*;
 
-/// A visitor that has to wait; returns when it watches the node ahead. All clients of the lock are behind this proxy,
-/// and send nothing else.
+/// Starts a visitor that has to wait; returns once the visitor watches the node ahead. All clients of the lock use this
+/// proxy and send nothing else.
 #[track_caller]
 fn queues(proxy: &FaultProxy, lock: impl Into<Box<dyn Lock>>) -> Visitor {
     let lock = lock.into();
@@ -77,7 +77,7 @@ fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!second.try_lock().unwrap());
-        // Another thread waits behind the writer, and not for itself.
+        // Another thread has to wait behind the writer, although its own process holds the read lock.
         let beside = queues(&proxy, other.reader());
         assert!(own.try_lock().unwrap(), "entering again past the writer");
         own.unlock().unwrap();
@@ -108,13 +108,13 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!plain.try_lock().unwrap());
-        // The single node is in the lock's directory, and in no queue.
+        // The `EphemeralLock`'s node is in the lock's directory, but not in a queue.
         let taken = single.acquire().unwrap();
         assert!(is_waited_for(single.try_lock_for(Duration::from_millis(50))));
         taken.release().unwrap();
         held.unlock().unwrap();
     }
-    // Any thread may end this hold, so waiting for it is no deadlock.
+    // Any thread may release this hold, so waiting for it is not a deadlock.
     plain.lock().unwrap();
     let read = rw_of(&client, &path).reader();
     assert!(is_waited_for(read.try_lock_for(Duration::from_millis(50))));
@@ -123,13 +123,13 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     await_nothing_left(&client);
 }
 
-/// Returns whether the lock was busy until the deadline. A busy machine may not know it by then.
+/// Returns whether the lock was busy until the deadline. On a busy machine, the call may not find out in time.
 fn is_waited_for(tried: zoolock::Result<bool>) -> bool {
     println!("{tried:?}");
     matches!(tried, Ok(false) | Err(Error::Disconnected { .. }))
 }
 
-/// All readers are in at once, and the writer behind them alone.
+/// All readers acquire the lock at once, and the writer behind them alone.
 #[test]
 fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
@@ -143,7 +143,7 @@ fn release_wakes_only_admitted_waiters() {
     let mut readers: Vec<_> =
         (0..READERS).map(|number| queues(&proxy, lock(number % CLIENTS).reader())).collect();
     let last = queues(&proxy, lock(2).writer());
-    assert_eq!(children(&path).len(), READERS + 3, "each has a place of its own");
+    assert_eq!(children(&path).len(), READERS + 3, "each has a node of its own");
     let seen = || (proxy.events(), proxy.requests(Op::GetChildren));
     let mut before = seen();
     let mut costs = |what: &str, [events, lists]: [usize; 2]| {
@@ -153,27 +153,27 @@ fn release_wakes_only_admitted_waiters() {
     };
     first.leaves();
     second.comes_in();
-    // The holder also sends a list, to find out which nodes keep the directory that it created.
+    // The previous holder also sends a list, to find out which nodes keep the directory that it created in use.
     costs("to the next writer", [1, 2]);
     second.leaves();
     readers.iter().for_each(Visitor::comes_in);
-    // A server sends one event to each client that watches a node.
+    // A server sends one event for a node to each client that watches it.
     costs("to all readers", [CLIENTS, READERS]);
     assert!(!last.is_in(), "beside readers");
-    // It watches only the nearest reader. The others wake nobody.
+    // The last writer watches only the nearest reader. When the other readers leave, it is not woken.
     let nearest = readers.pop().unwrap();
     readers.into_iter().for_each(Visitor::leaves);
     assert!(!last.is_in());
     nearest.leaves();
     last.comes_in();
-    // Each reader watched its own node.
+    // Each reader watched its own node for its deletion.
     costs("to the last writer", [READERS, 1]);
     last.leaves();
     await_nodes(&path, 0);
     clients.iter().for_each(await_nothing_left);
 }
 
-/// `every` has the same for other objects of the thread.
+/// `every` tests the same with other objects of the thread.
 #[test]
 fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
@@ -203,7 +203,7 @@ fn write_under_the_same_threads_read_is_an_error() {
         }
         is_told("alone");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // The error is returned even while another thread is between the two queues of this object.
+        // The error is returned even while another thread has left the in-process queue and waits in ZooKeeper.
         let writer = Visitor::start(lock.writer());
         await_nodes(&path, 2);
         is_told("behind another thread");
@@ -268,7 +268,7 @@ fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
     });
     read.unlock().unwrap();
     write.lock().unwrap();
-    // It is created in a transaction.
+    // The read node is created in a transaction.
     costs("a read under a write", [1, 0, 1], &|| read.lock().unwrap());
     read.unlock().unwrap();
     costs("and one more", [1, 0, 1], &|| read.lock().unwrap());

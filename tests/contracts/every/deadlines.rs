@@ -9,8 +9,8 @@ use common::*;
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Expects the call to report a busy lock, and not before its deadline. If a slow machine leaves the call no
-/// time for its answers, the call reports that, and is repeated.
+/// Expects the call to report a busy lock, and not before its deadline. If a slow machine leaves the call no time for
+/// its answers, the call reports that, and is repeated.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
     let seen = answered(|| {
         let begun = Instant::now();
@@ -51,11 +51,11 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         assert!(rival.is_held());
         rival.unlock().unwrap();
         assert!(object.try_lock_for(SOON).unwrap());
-        // Waiters behind it in the same process have their own deadlines, and leave nothing either.
+        // Waiters behind it in the same process have deadlines of their own, and leave no nodes either.
         let (name, nodes) = (format!("{}, locally", subject.name), subject.holding(&path));
         let local = if subject.is_exclusive() { object.clone() } else { rival };
         Task::spawn(move || {
-            // A thread that may enter again is tested on another thread.
+            // If a thread can acquire the lock reentrantly, the test uses another thread.
             for timeout in [TIMEOUT, Duration::ZERO] {
                 fails_in_its_time(&name, timeout, || local.try_lock_for(timeout));
             }
@@ -72,7 +72,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
             match object.enter(&ask) {
                 Ok(true) => object.unlock().unwrap(),
-                // A call without time for an answer fails instead of reporting busy.
+                // A call without time to get an answer fails instead of reporting a busy lock.
                 Err(Error::Disconnected { .. }) if is_brief => {}
                 seen => panic!("{}, {ask:?}: {seen:?}", subject.name),
             }

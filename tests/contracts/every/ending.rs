@@ -1,4 +1,4 @@
-//! Ends of holds and waits: by their owner, a close of the client, and a cancel of waits.
+//! How holds and waits end: the owner releases, the client is closed, or a token cancels the waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -26,7 +26,7 @@ fn closed<T: std::fmt::Debug>(subject: Subject, seen: &Result<T>) {
     assert!(matches!(seen, Err(Error::Closed)), "{}: {seen:?}", subject.name);
 }
 
-/// Expects `Cancelled`. A multi-lock names the member that it waited for.
+/// Expects `Cancelled`. The error of a multi-lock names the member that it waited for.
 #[track_caller]
 fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
     let told = matches!(seen, Err(Error::Cancelled { path: at, .. }) if at.starts_with(path));
@@ -45,7 +45,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         forgotten.lock().unwrap();
         let ahead = subject.rival(&others, &waited);
         ahead.lock().unwrap();
-        // The turn for permits is deleted after the grant.
+        // After the grant, the turn node of a semaphore is deleted.
         subject.await_nodes(&waited, subject.nodes_of_one());
         let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
         let waits = waiting.each_ref().map(|object| waits(object, &CancelToken::new()));
@@ -77,10 +77,10 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         closed(subject, &ours.contenders(&held));
         closed(subject, &ours.verify_token(&held, 1));
         in_time("drop", Duration::from_secs(10), || drop(forgotten));
-        // Permits report the loss, on their own thread.
-        let what = format!("{}: somebody was told", subject.name);
+        // Permits report the loss as well, on a thread of their own.
+        let what = format!("{}: the loss was logged", subject.name);
         wait_until(&what, SOON, || !warnings(&dropped).is_empty());
-        ours.close().expect("twice is fine");
+        ours.close().expect("closing twice succeeds");
     });
 }
 
@@ -109,13 +109,13 @@ fn cancel_ends_the_calls_of_its_token_alone_and_all_later_ones() {
             let seen = object.lock_within(wait.clone()).map(drop);
             cancelled(subject, &seen, &path);
             cancelled(subject, &object.guard(&Ask::Within(wait)).map(drop), &path);
-            // Heartbeats aside.
+            // One request may be a heartbeat.
             assert!(ours.stats().requests < begun + 2, "{}", subject.name);
         }
         object.lock().unwrap();
         let again = object.lock_within(Wait::TRY.cancelled_by(&token)).map(drop);
         cancelled(subject, &again, &path);
-        assert!(object.is_held(), "{}: what is held stays so", subject.name);
+        assert!(object.is_held(), "{}: the hold is unaffected", subject.name);
         object.unlock().unwrap();
         drop((object, other));
         subject.await_nodes(&path, 0);
@@ -168,7 +168,7 @@ fn end_of_a_hold_is_reported_once_to_each_function_though_one_panics() {
     });
 }
 
-/// Expects the server to have no node left. Releases in the foreground have finished by now.
+/// Expects no node to be left on the server. Releases in the foreground have already finished.
 #[track_caller]
 fn is_gone(subject: Subject, path: &str, after: &str) {
     if !subject.releases_in_the_background() {
@@ -177,7 +177,7 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
     subject.await_nodes(path, 0);
 }
 
-/// Otherwise its panic would be the second one, which ends the process.
+/// If the guard's `drop` panicked as well, the process would be aborted.
 #[test]
 fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
     let (client, path) = (super::client(), fresh_path(PANICS_THE_LOGGER));
@@ -186,7 +186,7 @@ fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
     let hold = lock.acquire().unwrap().hold();
     for panics in [false, true] {
         let guard = lock.acquire().unwrap();
-        // So that the news of the loss comes at once.
+        // With this listener, the client is notified of the loss at once.
         let _asked = guard.revocation().unwrap();
         shared_probe().unwrap().delete(&format!("{path}/{}", guard.node())).unwrap();
         assert!(guard.ended().recv().is_err());
@@ -206,7 +206,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let guard = object.guard(&Ask::Wait).unwrap().expect("it waited");
             assert!(guard.holds.iter().all(|hold| hold.is_held()));
-            panic!("as the test wants it");
+            panic!("on purpose");
         }));
         assert!(panicked.is_err() && !object.is_held());
         is_gone(subject, &path, "a panic");
@@ -226,7 +226,7 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
         drop(object);
         assert!(last.is_held(), "a clone is a handle");
         assert_eq!(warnings(&path), [""; 0]);
-        // The dropping thread need not be the holder.
+        // The thread that drops the last handle need not be the holder.
         thread::spawn(move || drop(last)).join().unwrap();
         for hold in &holds {
             assert_eq!(hold.state(), HoldState::Released, "{}", subject.name);
@@ -234,7 +234,7 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
         is_gone(subject, &path, "the last handle");
         let logged = warnings(&path);
         println!("{}: {logged:?}", subject.name);
-        // Permits are a guard, and are dropped as one.
+        // Permits are guards, and are dropped like guards.
         let told =
             if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
         assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);

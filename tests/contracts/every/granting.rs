@@ -1,4 +1,4 @@
-//! What a grant gives: a hold, a node, a token and a name.
+//! What a grant consists of: a hold, a node, a token and a name.
 
 use std::collections::BTreeSet;
 use std::process;
@@ -78,7 +78,7 @@ fn data_of(node: &str) -> String {
     String::from_utf8(data).expect("UTF-8")
 }
 
-/// Every create has a new id. A single node stores it in its data, since its name is the lock's.
+/// Every create has a new id. An `EphemeralLock`'s node stores it in the data, because its name is the lock's.
 #[test]
 fn node_has_curators_name_and_the_identity_as_data() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
@@ -114,7 +114,7 @@ fn node_has_curators_name_and_the_identity_as_data() {
                 assert!(ids.insert(id.to_owned()), "{id} again: {ids:?}");
             }
             object.unlock().unwrap();
-            // A read deleted in the background excludes nobody.
+            // A read node that is still being deleted in the background excludes no other reader.
             subject.await_nodes(&path, 0);
         }
     });

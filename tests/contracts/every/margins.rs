@@ -1,5 +1,5 @@
-//! `LockOptions::hold_at_most` and `LockOptions::margin`: a hold that lasts too long is lost, and the next holder
-//! comes no sooner than the margin after a loss.
+//! `LockOptions::hold_at_most` and `LockOptions::margin`: a hold that lasts too long is lost, and after a loss, the
+//! next holder is not granted the lock before the margin is over.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use common::*;
 
 use crate::is_invalid;
 
-/// Returns when the hold was last seen to be held.
+/// Returns the last time at which `is_held` was true.
 fn last_held(is_held: impl Fn() -> bool) -> Instant {
     let begun = Instant::now();
     let mut last = begun;
@@ -26,7 +26,7 @@ fn last_held(is_held: impl Fn() -> bool) -> Instant {
     }
 }
 
-/// The session lives on, since only answers are lost.
+/// The session survives, because only the answers are lost.
 #[test]
 fn hold_is_lost_a_margin_before_its_lease_ends() {
     let (proxy, ours) = behind_a_proxy(SESSION);
@@ -67,7 +67,7 @@ fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
     is_invalid("margin", &lock.and_then(|lock| lock.lock()));
 }
 
-/// Long enough for a turn on a busy machine.
+/// Long enough for an acquisition and a release on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(1);
 
 const MARGIN: Duration = Duration::from_millis(700);
@@ -87,7 +87,7 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
         let Pair { ours, others, path, .. } = Pair::of(subject, "too-long", SOON);
         let options = LockOptions::new().hold_at_most(AT_MOST).margin(MARGIN);
         let object = subject.with(&ours, &path, options);
-        // Each turn is lost, and the object is usable again.
+        // Each hold is lost, after which the object can be used again.
         for (turn, rival) in [&others, &ours].into_iter().enumerate() {
             let rival = subject.rival(rival, &path);
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What third parties see and may do: list contenders, verify a token, revoke and break a hold.
+//! What other clients can observe and do: list contenders, verify a token, revoke and break a hold.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
         assert_eq!(second.contenders(&path).unwrap(), []);
         let object = subject.at(&first, &path);
         object.lock().unwrap();
-        // The turn for permits is deleted after the grant.
+        // After the grant, the turn node of a semaphore is deleted.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiters = [(&second, 1), (&third, 2), (&fourth, 3)].map(|(client, number)| {
             let waiter = Task::spawn_blocked(visit(subject.rival(client, &path)));
@@ -66,7 +66,7 @@ fn verify_token_accepts_only_a_holders_token() {
         let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         object.lock().unwrap();
-        // Until its turn is deleted, a permit counts as requested.
+        // As long as its turn node exists, a permit counts as not granted yet.
         subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
             let token = hold.fencing_token();
@@ -76,7 +76,7 @@ fn verify_token_accepts_only_a_holders_token() {
             for other in [0, token - 1, token + 1, u64::MAX] {
                 assert!(!is_current(hold.path(), other), "{}: {hold:?}, {other}", subject.name);
             }
-            assert_eq!(stat(), before, "{}: a question changes nothing", subject.name);
+            assert_eq!(stat(), before, "{}: verifying changed a node", subject.name);
         }
         let next = Visitor::start_asleep(rival);
         let before = object.hold();
@@ -90,7 +90,7 @@ fn verify_token_accepts_only_a_holders_token() {
         assert!(is_current(at, after), "{}", subject.name);
         assert!(!is_current(at, before.fencing_token()), "{}", subject.name);
         shared_probe().unwrap().delete(&subject.holding(&path)[0]).unwrap();
-        assert!(!is_current(at, after), "{}: whether it knows or not", subject.name);
+        assert!(!is_current(at, after), "{}: even if the owner has not detected it", subject.name);
         let lost = next.left();
         assert!(lost.as_ref().is_err_and(Error::is_lost), "{}: {lost:?}", subject.name);
     });
@@ -128,7 +128,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
             }
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
-                // Who listens only now receives this request, too. All have the same channel.
+                // Even a listener that is added only now receives this request. All listeners share one channel.
                 is_asked(hold.revocation().unwrap(), what);
                 is_not_asked(&channel(&hold.clone()), what);
                 shared_probe().unwrap().set(&znode(&meant[index]), REVOKE).unwrap();
@@ -157,7 +157,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     });
 }
 
-/// Expects the answer to say that the contender's hold is over.
+/// Expects the answer to report that the contender's hold is over.
 #[track_caller]
 fn is_over(answer: &Result<()>, contender: &Contender) {
     let is_it = matches!(answer, Err(Error::NotHeld { path, .. }) if *path == contender.path);

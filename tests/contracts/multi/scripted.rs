@@ -1,4 +1,4 @@
-//! Members that are a user's own locks and follow a script.
+//! Members that are implemented by the user and follow a script.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,23 @@ use super::{brief, refused};
 use crate::Bomb;
 use common::*;
 
-/// The scripted behaviour of a lock.
+/// The scripted behaviour of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Well,
-    /// Is locked when the deadline has passed.
+    /// Is locked only after the deadline has passed.
     Late,
     /// Returns success without being locked.
     Forget,
     Busy,
     Fail,
     Panic,
-    /// Panics with a payload that panics when dropped.
+    /// Panics with a payload that panics when it is dropped.
     Explode,
 }
 use Does::{Busy, Explode, Fail, Forget, Late, Panic, Well};
 
-/// A user's own lock that records its calls.
+/// A lock implemented by the user, which records its calls.
 #[derive(Debug)]
 struct Scripted {
     path: String,
@@ -38,7 +38,7 @@ struct Scripted {
     calls: Calls,
 }
 
-/// Each verb with the last letter of the path.
+/// Each verb, with the last letter of the lock's path.
 type Calls = Arc<Mutex<Vec<(String, char)>>>;
 
 impl Scripted {
@@ -49,7 +49,7 @@ impl Scripted {
         match does {
             Well | Late | Forget => Ok(true),
             Busy => Ok(false),
-            Panic => panic!("told to panic when asked to {verb} {name}"),
+            Panic => panic!("scripted panic in {verb} {name}"),
             Explode => panic_any(Bomb),
             Fail if verb == "unlock" => Err(Error::not_held(path)),
             Fail => Err(Error::disconnected(path)),
@@ -95,14 +95,14 @@ fn scripted(path: &str, locking: Does, unlocking: Does, calls: &Calls) -> Script
     Scripted { path, locking, unlocking, held, calls }
 }
 
-/// Scripted locks in a multi-lock, and the calls that they received.
+/// Scripted locks in a multi-lock, and the recorded calls.
 struct Script {
     multi: MultiLock,
     calls: Calls,
 }
 
 impl Script {
-    /// Each member has a path, a behaviour when locked, and one when unlocked.
+    /// Each member has a path, a behaviour when locking, and one when unlocking.
     fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
         let calls = Calls::default();
         let member = |(path, locking, unlocking)| -> Box<dyn Lock> {
@@ -112,7 +112,7 @@ impl Script {
         Script { multi, calls }
     }
 
-    /// The calls since the last time, such as `lock abc; unlock ba`.
+    /// Returns the calls since this was last called, such as `lock abc; unlock ba`.
     fn calls(&self) -> String {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap());
         let runs = calls.chunk_by(|one, next| one.0 == next.0).map(|run| {
@@ -128,7 +128,7 @@ impl Script {
 #[test]
 fn failed_member_releases_the_others_in_reverse() {
     let both = "disconnected c, not held b, not held a";
-    // The behaviour of the first and third member, and of all when unlocked.
+    // The behaviour of the first and the third member when locking, and of all members when unlocking.
     for (verb, [first, third], unlocking, expected, calls) in [
         ("lock", [Well, Well], Well, "true", "lock abcd"),
         ("lock", [Well, Fail], Well, "disconnected c", "lock abc; unlock ba"),
@@ -180,7 +180,7 @@ fn later_members_are_tried_after_the_deadline() {
     }
 }
 
-/// The first panic goes on. A second one during the unwinding would abort the process.
+/// The first panic is propagated. A second one during unwinding would abort the process.
 #[test]
 fn panicking_member_leaves_none_locked() {
     for does in [Panic, Explode] {
@@ -203,7 +203,7 @@ fn panicking_member_leaves_none_locked() {
         let script = Script::new([(&t, Well, Fail), (&u, Well, does), (&v, Well, does)]);
         script.multi.lock().unwrap();
         let said = panics(&|| drop(script.multi.unlock()));
-        assert!(said.is_none_or(|said| said.contains("unlock v")), "the first one");
+        assert!(said.is_none_or(|said| said.contains("unlock v")), "the first panic is propagated");
         assert_eq!(script.calls(), "lock tuv; unlock vut");
         let logged = warnings(&root);
         assert_eq!(logged.len(), 1, "{logged:?}");
@@ -220,7 +220,7 @@ fn member_that_gives_up_without_a_limit_is_an_error() {
     assert_eq!(script.calls(), "lock bab; unlock a");
 }
 
-/// The multi-lock does not even notice that both are the same object.
+/// The multi-lock does not detect that both members are the same object.
 #[test]
 fn members_are_known_by_their_paths_alone() {
     let script = Script::new([("/x", Well, Well)]);

@@ -1,12 +1,12 @@
-//! Runs a command with a private ZooKeeper server, whose address is in `ZOOKEEPER_CONNECT`, and exits with
-//! the command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses that instead, unless a port is
+//! Runs a command with a private ZooKeeper server, whose address is in `ZOOKEEPER_CONNECT`, and exits with the
+//! command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses those servers instead, unless a port is
 //! given.
 //!
 //! ```text
 //! cargo run -p zoolock-test-support --example with_server -- [--port N] COMMAND [ARGUMENT]...
 //! ```
 //!
-//! With `--port 2181`, programs that use the default address also find the server.
+//! With `--port 2181`, programs that use ZooKeeper's default address find the server as well.
 
 use std::env;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ fn run() -> io::Result<ExitCode> {
     let mut command = Command::new(&program);
     command.args(arguments);
     let is_given = env::var(VARIABLE).is_ok_and(|given| !given.trim().is_empty());
-    // Lives until the command has ended.
+    // Kept alive until the command has ended.
     let _server = match port {
         None if is_given => None,
         port => {
@@ -50,7 +50,7 @@ fn run() -> io::Result<ExitCode> {
     };
     let failed = |error| io::Error::other(format!("failed to run {program:?}: {error}"));
     let status = command.status().map_err(failed)?;
-    // A command killed by a signal has no code.
+    // A command that was killed by a signal has no exit code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -1,4 +1,4 @@
-//! A server whose sequence numbers can be set, to test how they run out.
+//! A server whose sequence numbers can be set, to test what happens when they run out.
 
 use std::env;
 use std::io;
@@ -12,10 +12,10 @@ use crate::server::ask;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A real ZooKeeper server inside a Java program that can set the number of the next sequential node. It
-/// derefs to [`Server`] for everything else.
+/// A real ZooKeeper server inside a Java program that can set the number of the next sequential node. It derefs to
+/// [`Server`] for everything else.
 ///
-/// It needs a JDK, since the program is compiled at each start, in a second or two.
+/// It requires a JDK, because the program is compiled at each start, which takes a second or two.
 #[derive(Debug)]
 pub struct CountingServer {
     server: Server,
@@ -25,15 +25,15 @@ pub struct CountingServer {
 impl CountingServer {
     fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
-        // The digest is meant for replicas, and would reject a changed counter.
+        // The digest is for comparing replicas, and would reject a changed counter.
         let mut settings = Server::builder().jvm_flag("-Dzookeeper.digest.enabled=false");
         settings.counts_at = Some(orders.address().port());
         Ok(Self { server: settings.start()?, orders })
     }
 
-    /// The server that all tests of this process share, started at the first call. Returns `None` without a
-    /// Java compiler: it prints `skipped: ..`, unless `ZOOLOCK_INTEROP` is `required`. Panics when the server
-    /// cannot start for another reason, or is required.
+    /// Returns the server that all tests of this process share, which the first call starts. Without a Java compiler,
+    /// prints `skipped: ..` and returns `None`, or panics if `ZOOLOCK_INTEROP` is `required`. Panics if the server
+    /// cannot start for another reason.
     #[must_use]
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<CountingServer>> = OnceLock::new();
@@ -51,11 +51,12 @@ impl CountingServer {
         shared.as_ref()
     }
 
-    /// Sets the number of the next sequential child of `path`. Later children count on from there. The number
-    /// survives a restart.
+    /// Sets the number of the next sequential child of `path`. Later children continue from there. The number survives
+    /// a restart.
     ///
-    /// Call it while nobody creates or deletes children of `path`: during a change the server counts on from a
-    /// copy. Fails when there is no such node, or no answer within 20 s.
+    /// Call this while no client creates or deletes children of `path`: during such a change, the server would
+    /// overwrite the number with that of a copy. Fails if the node does not exist, or if there is no answer within 20
+    /// s.
     pub fn set_counter(&self, path: &str, number: i32) -> io::Result<()> {
         let failed = |why: &dyn std::fmt::Display| {
             io::Error::other(format!("failed to set the counter of `{path}` to {number}: {why}"))

@@ -1,4 +1,4 @@
-//! Delays of threads that are the machine's fault, and not that of the tested code.
+//! Delays of threads that are caused by the machine, not by the tested code.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// A thread that only sleeps until this is dropped, and adds up how late it wakes. [`in_all`](Self::in_all)
+/// A thread that only sleeps until this value is dropped, and adds up how late it wakes. [`in_all`](Self::in_all)
 /// returns the sum, which was caused by the machine and not by the tested call.
 ///
-/// A sum and not a maximum, since other threads may have been late each time.
+/// It is a sum rather than a maximum, because other threads may have been late each time.
 #[derive(Debug)]
 pub struct Late {
     wanted: Arc<()>,
@@ -34,7 +34,7 @@ impl Late {
         Late { wanted, sleeper }
     }
 
-    /// Ends the thread, and returns the sum of its delays. Blocks until its next wake-up.
+    /// Ends the thread, and returns the sum of its delays. Blocks until the thread wakes up next.
     #[must_use]
     pub fn in_all(self) -> Duration {
         drop(self.wanted);

@@ -2,8 +2,8 @@
 //! ZooKeeper with any client.
 //!
 //! - [`Server`]: a private ZooKeeper server in a temporary directory, on a free loopback port. It
-//!   never outlives the process that started it. It can listen for TLS, and know users by SASL.
-//! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
+//!   never outlives the process that started it. It can listen for TLS, and authenticate users with SASL.
+//! - [`CountingServer`]: a server whose sequence numbers can be set, for example to the largest one.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with its own wire code, which shows the real state of the server.
 //! - [`Ensemble`]: several servers that elect a leader. Each can be stopped, killed, paused and cut off.
@@ -13,8 +13,8 @@
 //!
 //! # A first test
 //!
-//! What happens to a lock when its connection breaks, and what when the network stays silent? Here the locks
-//! are those of the crate `zoolock`.
+//! What happens to a lock if its connection breaks, and what if the network falls silent? The locks in this
+//! example are those of the crate `zoolock`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,25 +32,25 @@
 //! let guard = lock.acquire()?;
 //! let token = guard.fencing_token();
 //!
-//! // A broken connection: the session is resumed on the next one, and the hold lasts.
+//! // A broken connection: the session is resumed on the next one, and the lock is still held.
 //! proxy.cut();
 //! wait_until("the session is resumed", SOON, || client.stats().resumed == 1);
 //! assert_eq!(guard.state(), HoldState::Held);
 //! assert_eq!(guard.fencing_token(), token);
 //!
-//! // Silence: the hold is lost, and its holder is notified.
+//! // A silent network: the hold is lost, and its holder is notified.
 //! proxy.black_hole(Direction::Both);
 //! wait_until("the hold is lost", SOON, || !guard.is_held());
 //! assert!(guard.release().is_err_and(|error| error.is_lost()));
 //!
-//! // The network is back, and the same objects work again.
+//! // After the network has recovered, the same objects work again.
 //! proxy.restore();
 //! lock.acquire()?.release()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The proxy can also drop a single answer, so that the client has to guess:
+//! The proxy can also drop a single answer, so that the client does not know the result:
 //!
 //! ```
 //! use zoolock_test_support::{FaultProxy, Op, Probe, Server, Then};
@@ -70,31 +70,31 @@
 //!
 //! # Requirements
 //!
-//! ZooKeeper's jars and a Java runtime, as the README says, and for [`CountingServer`] a JDK such as the
-//! package `default-jdk-headless`. A server takes about a second to start. The error of the first start names
-//! missing parts.
+//! ZooKeeper's jars and a Java runtime, see the README, and for [`CountingServer`] a JDK such as the package
+//! `default-jdk-headless`. A server takes about a second to start. If something is missing, the first start fails
+//! with an error that names it.
 //!
 //! # Environment
 //!
 //! | variable | value |
 //! |---|---|
 //! | `ZOOKEEPER_HOME` | an unpacked release to start servers from, instead of Debian's jars in `/usr/share/java` |
-//! | `JAVA_HOME` | the Java to use; without it `java` from `PATH` |
-//! | `ZOOKEEPER_CONNECT` | running servers, for example `zk1:2181,zk2:2181/test`: [`connect_string`] and [`shared_probe`] use them and start none. A [`Server`] or an [`Ensemble`] that is asked for by name is started all the same |
-//! | `ZOOLOCK_INTEROP` | `required`: [`CountingServer::shared`] panics without a JDK, where it else skips the tests |
+//! | `JAVA_HOME` | the Java to use; by default, `java` from `PATH` |
+//! | `ZOOKEEPER_CONNECT` | running servers, for example `zk1:2181,zk2:2181/test`: [`connect_string`] and [`shared_probe`] use them and do not start a server. A [`Server`] or an [`Ensemble`] that a test starts itself is not affected |
+//! | `ZOOLOCK_INTEROP` | `required`: [`CountingServer::shared`] panics without a JDK, instead of skipping the tests |
 //!
 //! # Faults
 //!
 //! | fault | how to cause it |
 //! |---|---|
 //! | a connection breaks | [`FaultProxy::cut`], [`FaultProxy::reset`] |
-//! | no server listens, or one accepts and hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
+//! | no server listens, or one closes each new connection | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
 //! | the network falls silent, in one direction or both | [`FaultProxy::black_hole`] |
 //! | the network is slow | [`FaultProxy::delay`] |
 //! | one request or answer is lost, late, or torn | [`FaultProxy::on`] |
 //! | the session ends | [`FaultProxy::expire_sessions`] |
 //! | all faults end | [`FaultProxy::restore`] |
-//! | a server ends, crashes, stands still | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
+//! | a server stops, crashes, is paused | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
 //! | a server returns without its data | [`Server::wipe`] |
 //! | a member is cut off, the leader dies | [`Ensemble::cut_off`], [`Ensemble::kill_leader`] |
 //! | the sequence numbers are used up | [`CountingServer`] |
@@ -104,10 +104,10 @@
 //! - Share one server among the tests of a binary ([`connect_string`]), each below a
 //!   [`fresh_path`]. A test that stops or pauses a server starts its own. A proxy is cheap: use one
 //!   for each test.
-//! - Wait for conditions ([`wait_until`]), with a deadline long enough for a busy machine. Do not
-//!   sleep.
-//! - Session timeouts are from 1 s to 60 s here. On a busy machine, short sessions end without a
-//!   fault: take 10 s, and a second or two only if the test waits for the end.
+//! - Wait for conditions ([`wait_until`]) instead of sleeping, with a deadline long enough for a busy
+//!   machine.
+//! - Session timeouts may be from 1 s to 60 s. On a busy machine, short sessions expire without a
+//!   fault. Use 10 s; use a second or two only if the test waits for the session to expire.
 //! - Read nodes with a [`Probe`] that bypasses the proxy, not with the client under test.
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
@@ -132,7 +132,7 @@ pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
 pub use wait::{poll, wait_until};
 
-/// Locks what a thread that panicked may have left behind.
+/// Locks a mutex, even if a thread has panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Loopback ports that stay reserved while nobody listens on them.
+//! Loopback ports that stay reserved while no process listens on them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -6,16 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-/// Below Linux's default range for outgoing connections. Otherwise a client that dials a stopped server might
-/// get that port as its own and connect to itself.
+/// Below Linux's default range for outgoing connections. Otherwise, a client that connects to a stopped server might
+/// get the server's port for its own socket and connect to itself.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
 const ATTEMPTS: usize = 200;
 
 /// A port of 127.0.0.1 that this process has bound without listening.
 ///
-/// The kernel refuses connections to it, and others cannot reserve it. A listener with `SO_REUSEADDR` (Rust's
-/// and ZooKeeper's have it) can start on it any number of times.
+/// The kernel refuses connections to it, and other processes cannot reserve it. A listener with `SO_REUSEADDR`, such as
+/// Rust's and ZooKeeper's, can be started on it any number of times.
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     address: SocketAddr,
@@ -35,7 +35,7 @@ impl ReservedPort {
         Err(io::Error::new(last_error.kind(), text))
     }
 
-    /// Fails only if somebody listens on this port: connections of an earlier server may linger for a minute.
+    /// Fails only if another process listens on this port: connections of an earlier server may linger for a minute.
     pub(crate) fn at(port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
@@ -46,8 +46,8 @@ impl ReservedPort {
     }
 
     fn reserve(port: u16) -> io::Result<Self> {
-        // Binding without the option fails when anybody else has bound the port. Setting it afterwards admits
-        // our own listener.
+        // Without the option, binding fails if any other process has bound the port. Setting it afterwards lets our own
+        // server listen.
         let reserved = Self::bind(Socket::new(Domain::IPV4, Type::STREAM, None)?, port)?;
         reserved.bound.set_reuse_address(true)?;
         Ok(reserved)

@@ -9,14 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Probe, Server};
 
-/// The server that all tests of this process share, started at the first call.
+/// Returns the server that all tests of this process share, which the first call starts.
 ///
-/// Tests that stop, pause or slow down a server start their own instead. This server keeps empty containers.
-/// Panics when it cannot start, and says why.
+/// Tests that stop, pause or slow down a server start their own instead. This server does not remove empty containers.
+/// Panics with the reason if it cannot start.
 #[must_use]
 pub fn shared_server() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    // Otherwise it would remove empty directories after a minute, in the middle of a test.
+    // By default, the server would remove empty directories after a minute, in the middle of a test.
     let never = format!("-Dznode.container.checkIntervalMs={}", i32::MAX);
     SHARED.get_or_init(|| match Server::builder().jvm_flag(&never).start() {
         Ok(server) => server,
@@ -24,8 +24,8 @@ pub fn shared_server() -> &'static Server {
     })
 }
 
-/// The servers of all tests: `ZOOKEEPER_CONNECT` if set, else the [`shared_server`]. Panics when the shared
-/// server cannot start, or when nobody may create `/zoolock-test`.
+/// Returns the servers for all tests: `ZOOKEEPER_CONNECT` if set, otherwise the [`shared_server`]. Panics if the shared
+/// server cannot start, or if `/zoolock-test` cannot be created.
 #[must_use]
 pub fn connect_string() -> String {
     static SERVERS: OnceLock<String> = OnceLock::new();
@@ -34,7 +34,7 @@ pub fn connect_string() -> String {
             Ok(given) if !given.trim().is_empty() => given.trim().to_owned(),
             _ => shared_server().connect_string(),
         };
-        // If a test created it, it would belong to that test's credentials and exclude the others.
+        // If a test created it, only that test's credentials would have access.
         let chroot = servers.find('/').map_or("", |at| &servers[at..]);
         let made =
             probe_of(&servers).and_then(|probe| probe.create_all(&format!("{chroot}{ROOT}")));
@@ -46,8 +46,8 @@ pub fn connect_string() -> String {
     servers.clone()
 }
 
-/// A [`Probe`] on the first server of [`connect_string`] that answers. It ignores a chroot. Fails with the
-/// error of the last server when none answers.
+/// Returns a [`Probe`] on the first server of [`connect_string`] that answers, ignoring any chroot. If none answers,
+/// fails with the error of the last one.
 pub fn shared_probe() -> io::Result<Probe> {
     probe_of(&connect_string())
 }
@@ -64,10 +64,10 @@ fn probe_of(servers: &str) -> io::Result<Probe> {
     result
 }
 
-/// The parent of all tests' paths, in which anybody may create.
+/// The parent of all tests' paths, in which all clients may create nodes.
 const ROOT: &str = "/zoolock-test";
 
-/// An unused root path, `/zoolock-test/<name>-<unique>`. It is not created.
+/// Returns an unused root path, `/zoolock-test/<name>-<unique>`, without creating it.
 #[must_use]
 pub fn fresh_path(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);

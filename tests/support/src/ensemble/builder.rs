@@ -1,4 +1,4 @@
-//! Settings of an ensemble, and its start.
+//! The settings of an ensemble, and how it starts.
 
 use std::io;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::server::install::Installation;
 use crate::server::on_free_ports;
 use crate::{Server, ServerBuilder};
 
-/// Settings of an [`Ensemble`], the same for all members.
+/// The settings of an [`Ensemble`], which are the same for all members.
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct EnsembleBuilder {
@@ -28,29 +28,29 @@ impl EnsembleBuilder {
         Self { servers: set(self.servers), ..self }
     }
 
-    /// `tickTime`, the unit of session expiry and of the limit below; 500 ms by default.
+    /// `tickTime`, the unit of session expiry and of `sync_limit`; 500 ms by default.
     pub fn tick(self, tick: Duration) -> Self {
         self.with(|servers| servers.tick(tick))
     }
 
-    /// `syncLimit`, the number of silent ticks after which a follower leaves its leader and a leader drops
-    /// its follower; 20 by default, which is 10 s.
+    /// `syncLimit`, the number of silent ticks after which a follower leaves its leader and a leader gives up its
+    /// follower; 20 by default, which is 10 s.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.with(|servers| servers.property("syncLimit", &ticks.to_string()))
     }
 
-    /// As [`ServerBuilder::force_sync`].
+    /// Like [`ServerBuilder::force_sync`].
     pub fn force_sync(self, force: bool) -> Self {
         self.with(|servers| servers.force_sync(force))
     }
 
-    /// As [`ServerBuilder::jvm_flag`].
+    /// Like [`ServerBuilder::jvm_flag`].
     pub fn jvm_flag(self, flag: &str) -> Self {
         self.with(|servers| servers.jvm_flag(flag))
     }
 
-    /// Starts all members at once, and returns when every member is in the quorum. Fails as
-    /// [`ServerBuilder::start`], and when one is not ready within 60 s.
+    /// Starts all members at once, and returns when every member is in the quorum. Fails like [`ServerBuilder::start`],
+    /// and if a member is not ready within 60 s.
     pub fn start(self) -> io::Result<Ensemble> {
         if self.size == 0 {
             return Err(io::Error::other("an ensemble has at least one member"));

@@ -1,4 +1,4 @@
-//! Several servers that elect a leader, and the faults of such an ensemble.
+//! Several servers that elect a leader, and the faults that a test can cause in such an ensemble.
 
 mod builder;
 mod network;
@@ -13,13 +13,13 @@ use crate::{Probe, Server};
 pub use builder::EnsembleBuilder;
 use network::Network;
 
-/// The limit of an election, which waits for `syncLimit` when a leader falls silent.
+/// How long an election may take, which waits for `syncLimit` if a leader falls silent.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
-/// The time in which members must join the quorum.
+/// How long members may take to join the quorum.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// The time in which a member must answer to count as serving.
+/// How quickly a member must answer to count as serving.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// The session of an abandoned check lasts this long.
+/// How long the session of an abandoned check lasts.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,12 @@ enum Role {
 
 /// ZooKeeper servers of this process that replicate each other, on loopback ports.
 ///
-/// Members are identified by their index, from 0; their ZooKeeper ids count from 1. Each is a [`Server`] that
-/// can be stopped, killed, paused and started again. The members reach each other only through proxies, so
-/// that one can be [cut off](Self::cut_off). Clients reach each of them directly, or through a
+/// Members are identified by their index, from 0; their ZooKeeper ids start at 1. Each is a [`Server`] that can be
+/// stopped, killed, paused and started again. The members connect to each other only through proxies, so that one can
+/// be [cut off](Self::cut_off). Clients connect to each of them directly, or through a
 /// [`FaultProxy`](crate::FaultProxy) of the test.
 ///
-/// The drop of the value and the end of the process end all members and remove their directories, as with a
+/// Dropping the value, like the end of the process, stops all members and removes their directories, as with a
 /// [`Server`].
 #[derive(Debug)]
 pub struct Ensemble {
@@ -62,7 +62,7 @@ impl Ensemble {
         self.members.len()
     }
 
-    /// One member. Its [`Server::start_again`] does not wait for the quorum.
+    /// Returns a member. Its [`Server::start_again`] does not wait for the quorum.
     #[must_use]
     pub fn server(&self, index: usize) -> &Server {
         &self.members[index]
@@ -74,7 +74,7 @@ impl Ensemble {
         self.members.iter().map(Server::address).collect()
     }
 
-    /// All addresses in the format of ZooKeeper clients, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
+    /// Returns all addresses in the format of ZooKeeper clients, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let each: Vec<_> = self.members.iter().map(Server::connect_string).collect();
@@ -83,8 +83,8 @@ impl Ensemble {
 
     /// Waits until exactly one running member claims to lead and answers reads and writes. Returns its index.
     ///
-    /// A leader that is cut off makes that claim until it notices, so this waits for that too. A paused leader
-    /// does not answer, so it claims nothing. Fails after 30 s, with the claims of the members.
+    /// A leader that was cut off still claims to lead until it detects this, and this method waits for that as well. A
+    /// paused leader does not answer, and therefore claims nothing. Fails after 30 s, with the claims of all members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -93,9 +93,8 @@ impl Ensemble {
         })
     }
 
-    /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that claim to
-    /// follow at this moment. A leader that was cut off from the others still claims to lead until it detects
-    /// this.
+    /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that currently claim to
+    /// follow one. A follower that was cut off makes this claim until it detects that.
     pub fn followers(&self) -> io::Result<Vec<usize>> {
         self.leader()?;
         Ok(self.in_role(Role::Follower))
@@ -108,8 +107,9 @@ impl Ensemble {
         Ok(leader)
     }
 
-    /// Waits until every member answers a read and a write, and so is in the quorum. Members that are stopped,
-    /// paused or cut off do not count. Fails after 60 s, with the end of the log of one that does not.
+    /// Waits until every member answers a read and a write, which proves that it is in the quorum. Members that are
+    /// stopped, paused or cut off do not count. Fails after 60 s, with the end of the log of a member that does not
+    /// answer.
     pub fn wait_ready(&self) -> io::Result<()> {
         let mut result = Ok(());
         poll(READY_WITHIN, || {
@@ -132,8 +132,8 @@ impl Ensemble {
         })
     }
 
-    /// Restarts the members one after another, the followers first and the leader last, and waits for each to
-    /// rejoin the quorum. Before the leader starts again, the others elect another one.
+    /// Restarts the members one after another, the followers first and the leader last, and waits until each has
+    /// rejoined the quorum. When the leader stops, the others elect a new one.
     pub fn rolling_restart(&self) -> io::Result<()> {
         let leader = self.leader()?;
         for index in (0..self.len()).filter(|&index| index != leader) {
@@ -146,21 +146,21 @@ impl Ensemble {
         self.wait_ready()
     }
 
-    /// Turns every link between a member and the others into a black hole in both directions: nothing is
-    /// refused or closed, existing connections stay open, new ones can be opened, and nothing passes. Clients
-    /// still reach the member.
+    /// Turns every link between a member and the others into a black hole in both directions: nothing is refused or
+    /// closed, existing connections stay open, and new ones can be opened, but no data passes. Clients can still
+    /// connect to the member.
     ///
-    /// A follower keeps answering reads, but no writes, until it has not heard from its leader for
-    /// `syncLimit`. Then it closes its clients' connections and seeks a leader in vain. Meanwhile the others
-    /// expire the sessions of its clients, unless these are resumed elsewhere. A leader steps down after the
-    /// same limit, and the others elect another.
+    /// A follower continues to answer reads, but not writes, until it has received nothing from its leader for
+    /// `syncLimit`. Then it closes its clients' connections and searches in vain for a leader. In the meantime, the
+    /// others expire the sessions of its clients, unless these are resumed on another member. A leader steps down after
+    /// the same limit, and the others elect a new one.
     pub fn cut_off(&self, index: usize) {
         assert!(index < self.len(), "no member {index} of {}", self.len());
         self.network.cut_off(index);
     }
 
-    /// Repairs the links of all members that were cut off. Connections that were black holes are closed, so
-    /// the members connect again, and data on the way is lost.
+    /// Repairs the links of all members that were cut off. Connections that were black holes are closed, which makes
+    /// the members connect again; data in transit are lost.
     pub fn heal(&self) {
         self.network.heal();
     }
@@ -189,8 +189,8 @@ impl Ensemble {
     }
 }
 
-/// The role that `member` claims; `None` while it is stopped, paused or without a quorum. A member that has
-/// just lost its quorum keeps its claim for a while.
+/// Returns the role that `member` claims, or `None` while it is stopped, paused or without a quorum. A member that has
+/// just lost its quorum maintains its claim for a while.
 fn role(member: &Server) -> Option<Role> {
     if !member.is_active() {
         return None;
@@ -203,8 +203,8 @@ fn role(member: &Server) -> Option<Role> {
     }
 }
 
-/// Reads from `member`, and writes: opening a session is a transaction, which only a quorum can commit and
-/// which this member must have seen.
+/// Checks reads and writes at `member`: opening a session is a transaction, which only a quorum can commit, and which
+/// this member must have applied.
 fn serves(member: &Server) -> io::Result<()> {
     let probe = Probe::connect_within(member.address(), SESSION_TIMEOUT, ANSWER_WITHIN)?;
     probe.exists("/")?;

@@ -8,7 +8,7 @@ use crate::lock;
 use crate::port::ReservedPort;
 use crate::proxy::{Direction, FaultProxy, Protocol};
 
-/// The route from one member to another: for the quorum, and for elections.
+/// The connections from one member to another: for the quorum, and for elections.
 #[derive(Debug)]
 struct Wire {
     from: usize,
@@ -16,7 +16,7 @@ struct Wire {
     proxies: [FaultProxy; 2],
 }
 
-/// The ports and wires of all members. They survive restarts.
+/// The ports and proxies of all members, which survive restarts.
 #[derive(Debug)]
 pub(crate) struct Network {
     wires: Vec<Wire>,
@@ -41,7 +41,7 @@ impl Network {
         Ok(Self { wires, listeners, cut_off: Mutex::default() })
     }
 
-    /// The ports at which `member` reaches each member: itself directly, the others by its wires.
+    /// Returns the ports under which `member` reaches each member: its own directly, the others through proxies.
     pub(crate) fn seen_by(&self, member: usize) -> Vec<[u16; 2]> {
         let seen = |to: usize| {
             let mut wires = self.wires.iter();
@@ -66,7 +66,7 @@ impl Network {
         lock(&self.cut_off).contains(&member)
     }
 
-    /// Held data is lost, as after a long network failure.
+    /// Data that were held back are lost, as after a long network failure.
     pub(crate) fn heal(&self) {
         let mut cut_off = lock(&self.cut_off);
         for proxy in self.touching(&cut_off) {

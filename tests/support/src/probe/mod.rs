@@ -1,4 +1,4 @@
-//! A small blocking ZooKeeper client, independent of all others. Tests trust what it shows.
+//! A small blocking ZooKeeper client, independent of all others. Tests rely on its results.
 
 mod session;
 mod wire;
@@ -19,7 +19,7 @@ const ANY_VERSION: i32 = -1;
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
-/// All permissions for everybody: permissions, scheme, id.
+/// All permissions for all clients: permissions, scheme, id.
 const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
 /// The metadata of a node.
@@ -68,18 +68,17 @@ impl Stat {
     }
 }
 
-/// Permissions, scheme and id of each entry.
+/// The permissions, scheme and id of each entry.
 type Acl<'a> = &'a [(u32, &'a str, &'a str)];
 
 /// A blocking client with one connection and one session.
 ///
-/// It asks for a session of 60 s and sends no pings: the session lives while the probe is used. A call
-/// without an answer fails after 10 s. A server's error becomes an `io::Error` with the name and the code of
-/// ZooKeeper. Its kind is `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for
-/// NoAuth and `DirectoryNotEmpty` for NotEmpty. Other errors come from the connection, which is not opened
-/// again.
+/// It requests a session of 60 s and sends no pings: the session lasts as long as the probe is used. A call without an
+/// answer fails after 10 s. A server's error becomes an `io::Error` with ZooKeeper's name and code. Its kind is
+/// `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for
+/// NotEmpty. All other errors come from the connection, which is not reestablished.
 ///
-/// The drop closes the session, like [`close`](Self::close) without its errors.
+/// Dropping it closes the session, like [`close`](Self::close), but ignores errors.
 #[derive(Debug)]
 pub struct Probe {
     session: Mutex<Session>,
@@ -91,8 +90,8 @@ impl Probe {
         Self::connect_within(address, SESSION_TIMEOUT, PATIENCE)
     }
 
-    /// Connects with this session timeout, which the server limits to its bounds, and a limit for each answer,
-    /// which later calls keep.
+    /// Connects with this session timeout, which the server adjusts to its limits. Each answer, including those to
+    /// later calls, must arrive within the other limit.
     pub(crate) fn connect_within(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -108,7 +107,7 @@ impl Probe {
         lock(&self.session).id
     }
 
-    /// The names of the children, unordered; empty when the node does not exist.
+    /// Returns the names of the children in any order, or an empty list if the node does not exist.
     pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
         let body = Writer::default().string(path).bool(false);
         match found(self.call(op::GET_CHILDREN, &body, "list", path))? {
@@ -117,8 +116,8 @@ impl Probe {
         }
     }
 
-    /// Creates a node that is open to everybody, and returns its path. A `sequential` node has a number at
-    /// the end.
+    /// Creates a node with all permissions for all clients, and returns its path. The path of a `sequential` node ends
+    /// with a number.
     pub fn create(
         &self,
         path: &str,
@@ -149,13 +148,13 @@ impl Probe {
         Ok(())
     }
 
-    /// Deletes a node, whatever its version.
+    /// Deletes a node of any version.
     pub fn delete(&self, path: &str) -> io::Result<()> {
         let body = Writer::default().string(path).int(ANY_VERSION);
         self.call(op::DELETE, &body, "delete", path).map(drop)
     }
 
-    /// The data and the stat of a node; `None` when it does not exist.
+    /// Returns the data and the stat of a node, or `None` if it does not exist.
     pub fn get(&self, path: &str) -> io::Result<Option<(Vec<u8>, Stat)>> {
         let body = Writer::default().string(path).bool(false);
         let Some(answer) = found(self.call(op::GET_DATA, &body, "read", path))? else {
@@ -166,27 +165,27 @@ impl Probe {
         Ok(Some((data, Stat::read(&mut answer)?)))
     }
 
-    /// Replaces the data of a node, whatever its version.
+    /// Replaces the data of a node of any version.
     pub fn set(&self, path: &str, data: &[u8]) -> io::Result<Stat> {
         let body = Writer::default().string(path).buffer(data).int(ANY_VERSION);
         let answer = self.call(op::SET_DATA, &body, "write", path)?;
         Stat::read(&mut Reader::new(&answer))
     }
 
-    /// The stat of a node; `None` when it does not exist.
+    /// Returns the stat of a node, or `None` if it does not exist.
     pub fn stat(&self, path: &str) -> io::Result<Option<Stat>> {
         let body = Writer::default().string(path).bool(false);
         let answer = found(self.call(op::EXISTS, &body, "look up", path))?;
         answer.map(|answer| Stat::read(&mut Reader::new(&answer))).transpose()
     }
 
-    /// Whether the node exists.
+    /// Returns whether the node exists.
     pub fn exists(&self, path: &str) -> io::Result<bool> {
         Ok(self.stat(path)?.is_some())
     }
 
-    /// Adds credentials to the session, such as `digest` and `user:password`. A server that refuses them closes
-    /// the session.
+    /// Adds credentials to the session, such as `digest` and `user:password`. A server that rejects them closes the
+    /// session.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> io::Result<()> {
         let body = Writer::default().int(0).string(scheme).buffer(secret);
         self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::wire::{Reader, Writer};
 
-/// The default limit for an answer.
+/// How long to wait for an answer by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(1);
 const PASSWORD: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) mod op {
 
 const AUTH_ID: i32 = -4;
 
-/// A server's answer to a handshake.
+/// A server's answer to a handshake that grants a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) id: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Parses the answer; `None` when the session has expired.
+    /// Parses the answer. Returns `None` if the session has expired.
     pub(crate) fn read(answer: &[u8]) -> io::Result<Option<Self>> {
         let mut answer = Reader::new(answer);
         let _protocol = answer.int()?;
@@ -47,7 +47,7 @@ impl Grant {
     }
 }
 
-/// A connected session. After an error of the connection every call fails.
+/// A connected session. After a connection error, every call fails.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) stream: TcpStream,
@@ -57,7 +57,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session. Every answer has this limit.
+    /// Opens a session. Every answer must arrive within this limit.
     pub(crate) fn connect(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -68,11 +68,11 @@ impl Session {
         session.ok_or_else(|| io::Error::other("the server grants no session"))
     }
 
-    /// Ends another client's session. Returns false when the server says that it has ended already.
+    /// Ends another client's session. Returns false if the server answers that it has already ended.
     ///
-    /// The client may be resuming the session at this moment. A standalone server silently closes the second
-    /// of two connections. A follower remembers only one of them while it asks the leader, so the first never
-    /// gets an answer. Therefore this asks again.
+    /// The client may be resuming the session at the same moment. A standalone server silently closes the second of the
+    /// two connections. A follower keeps only one of them while it waits for the leader, so the first never gets an
+    /// answer. Therefore, this method tries again.
     pub(crate) fn end(address: SocketAddr, grant: &Grant) -> io::Result<bool> {
         let give_up = Instant::now() + PATIENCE;
         let mut was_there = false;
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Takes over a session; `None` when the server says that it has ended.
+    /// Takes over a session. Returns `None` if the server answers that it has ended.
     fn resume(address: SocketAddr, grant: &Grant, patience: Duration) -> io::Result<Option<Self>> {
         let stream = dial(address, patience)?;
         Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
@@ -115,14 +115,14 @@ impl Session {
         Ok(grant.map(|grant| Self { stream, id: grant.id, next_request: 1, ended: false }))
     }
 
-    /// Sends a request, and returns the body of its answer. `what` appears in the error.
+    /// Sends a request, and returns the body of its answer. `what` describes the request in errors.
     pub(crate) fn call(&mut self, op: i32, body: &Writer, what: String) -> io::Result<Vec<u8>> {
         let id = self.send(op, body)?;
         loop {
             let frame = read_frame(&mut self.stream)?;
             let mut header = Reader::new(&frame);
             let (answered, _zxid, code) = (header.int()?, header.long()?, header.int()?);
-            // Other frames are watch events, or late answers to a call that timed out.
+            // Other frames are watch events, or late answers to a call that timed out earlier.
             if answered != id {
                 continue;
             }
@@ -157,7 +157,7 @@ impl Drop for Session {
     }
 }
 
-/// The server took the request and sent nothing more.
+/// Returns whether the server accepted the request but sent nothing in return.
 fn is_left_without_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
@@ -191,7 +191,7 @@ fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// The error that a server answered to `request`.
+/// Returns the error with which a server answered `request`.
 pub(crate) fn server_error(code: i32, request: &str) -> io::Error {
     use io::ErrorKind::*;
     let (name, kind) = match code {

@@ -1,5 +1,5 @@
-//! The parts of ZooKeeper's wire format that the probe needs: big-endian numbers, and strings and buffers
-//! with their length in front.
+//! The parts of ZooKeeper's wire format that the probe needs: big-endian numbers, and strings and buffers that are
+//! preceded by their length.
 
 use std::io;
 
@@ -33,7 +33,7 @@ impl Writer {
         self.buffer(value.as_bytes())
     }
 
-    /// The bytes with their length in front, as they are sent.
+    /// Returns the bytes preceded by their length, as they are sent.
     pub(crate) fn frame(self) -> Vec<u8> {
         Writer::default().buffer(&self.0).0
     }
@@ -44,7 +44,7 @@ impl Writer {
     }
 }
 
-/// Parses an answer. Every read fails on short input.
+/// Parses an answer. Every read fails if the input is too short.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A null buffer, of length -1, reads as an empty one.
+    /// A null buffer, whose length is -1, is read as an empty one.
     pub(crate) fn buffer(&mut self) -> io::Result<&'a [u8]> {
         let length = self.int()?.max(0) as usize;
         self.bytes(length)

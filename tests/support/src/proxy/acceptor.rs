@@ -46,7 +46,7 @@ impl Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
-        // The shutdown of a listening socket wakes the thread in `accept`.
+        // Shutting down a listening socket wakes the thread in `accept`.
         let _ = SockRef::from(&*self.listener).shutdown(Shutdown::Both);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();

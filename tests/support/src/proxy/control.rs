@@ -14,10 +14,10 @@ use crate::lock;
 use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
-/// Stands for the handshake, which has no id. Clients count up from 1.
+/// The id of a handshake, which has none on the wire. The ids of clients count up from 1.
 const HANDSHAKE_ID: i32 = i32::MIN;
 
-/// The switches of one direction through the proxy.
+/// The settings of one direction through the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) black_hole: AtomicBool,
@@ -50,7 +50,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether its sockets are closed and it no longer counts as open.
+    /// Returns whether its sockets are closed and it is no longer counted as open.
     pub(crate) fn is_gone(&self) -> bool {
         self.counted.strong_count() == 0
     }
@@ -61,7 +61,7 @@ pub(crate) struct Books {
     links: Vec<Known>,
     pub(crate) triggers: Vec<Arc<Trigger>>,
     pub(crate) requests: HashMap<Op, u64>,
-    /// The sessions granted through this proxy and not closed through it.
+    /// The sessions that were granted through this proxy and have not been closed through it.
     pub(crate) sessions: HashMap<i64, Grant>,
     pub(crate) events: u64,
     pub(crate) log: VecDeque<String>,
@@ -91,7 +91,7 @@ impl Control {
         }
     }
 
-    /// `counted` is dropped when the connection is gone.
+    /// `counted` is dropped when the connection has ended.
     pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
         let mut books = lock(&self.books);
         books.links.retain(|known| !known.is_gone());
@@ -103,14 +103,14 @@ impl Control {
         lock(&self.books).links.clone()
     }
 
-    /// Removes all rules, and releases the frames that they hold. The caller wakes the links.
+    /// Removes all rules, and releases the frames that they hold. The caller has to wake the links.
     pub(crate) fn disarm_all(&self) {
         for trigger in lock(&self.books).triggers.drain(..) {
             trigger.release();
         }
     }
 
-    /// Makes all writers check the switches and holds again.
+    /// Makes all writers check the settings and holds again.
     pub(crate) fn wake_all(&self) {
         for link in self.links().iter().filter_map(|known| known.link.upgrade()) {
             link.wake();
@@ -126,7 +126,7 @@ impl Control {
         books.log.push_back(line);
     }
 
-    /// Decides about a frame of a client, whose first one is the handshake.
+    /// Decides about a client's frame. The first frame is the handshake.
     pub(crate) fn decide_request(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         let handshake = Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() };
         let request = if first { Some(handshake) } else { Request::parse(frame) };
@@ -139,7 +139,7 @@ impl Control {
         verdict
     }
 
-    /// The decision about a request, and the rule for its answer.
+    /// Returns the decision about a request, and the rule for its answer.
     fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = lock(&self.books);
         *books.requests.entry(op).or_default() += 1;
@@ -157,7 +157,7 @@ impl Control {
         (verdict, on_answer)
     }
 
-    /// Decides about a frame of a server, whose first one answers the handshake.
+    /// Decides about a server's frame. The first frame answers the handshake.
     pub(crate) fn decide_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
             if let Some(grant) = granted(frame) {

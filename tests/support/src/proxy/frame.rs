@@ -7,10 +7,10 @@ use super::op::Op;
 use crate::probe::{Grant, Reader};
 
 const PREFIX: usize = 4;
-/// Far above ZooKeeper's limit, and far below a four-letter word read as a length.
+/// Far above ZooKeeper's limit, and far below a four-letter word when read as a length.
 const LONGEST: i32 = 64 << 20;
 const EVENT_ID: i32 = -1;
-/// Far above the few addresses of a member.
+/// Far above the length of a member's few addresses.
 const LONGEST_INTRODUCTION: i32 = 1 << 16;
 
 /// The protocol on the connections of a proxy.
@@ -20,7 +20,7 @@ pub(crate) enum Protocol {
     Client,
     /// Followers and their leader: plain bytes for the proxy.
     Quorum,
-    /// Voting members of an ensemble: an introduction by the connecting member, then bytes.
+    /// Voting members of an ensemble: the connecting member introduces itself, then plain bytes follow.
     Election,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Source<R> {
     mode: Mode,
 }
 
-/// The way to split the next bytes.
+/// How to split the next bytes.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Frame,
@@ -59,7 +59,7 @@ impl<R: Read> Source<R> {
         Self { stream, mode }
     }
 
-    /// The next piece. The end of the stream is an error, even in the middle of a frame.
+    /// Returns the next piece. The end of the stream is reported as an error, even in the middle of a frame.
     pub(crate) fn next(&mut self) -> io::Result<Piece> {
         match self.mode {
             Mode::Frame => self.next_frame(),
@@ -80,9 +80,9 @@ impl<R: Read> Source<R> {
         Ok(Piece::Frame(frame))
     }
 
-    /// The number of the connecting member, without the address that it has added since 3.5. The other member
-    /// would connect back to that address and bypass all proxies. Without the address, it uses the configured
-    /// one, as before 3.5.
+    /// Returns the number of the connecting member, without the address that it has added since 3.5. The other member
+    /// would connect back to that address and bypass all proxies. Without the address, it uses the configured one, as
+    /// before 3.5.
     fn introduction(&mut self) -> io::Result<Piece> {
         self.mode = Mode::Raw;
         let first = self.array()?;
@@ -152,7 +152,7 @@ impl Answer {
         let mut fields = fields(frame, 0)?;
         let (id, _zxid, error) = (fields.int().ok()?, fields.long().ok()?, fields.int().ok()?);
         if id == EVENT_ID {
-            // The header is followed by the type and the state, then the path.
+            // The header is followed by the type, the state, and the path.
             let path = path(self::fields(frame, 24)?);
             return Some(Self::Event { path });
         }
@@ -160,12 +160,12 @@ impl Answer {
     }
 }
 
-/// The session that the first frame from a server grants.
+/// Returns the session that the first frame from a server grants.
 pub(crate) fn granted(frame: &[u8]) -> Option<Grant> {
     Grant::read(frame.get(PREFIX..)?).ok().flatten()
 }
 
-/// The fields of a frame from this byte behind its length.
+/// Returns a reader for a frame that starts at this byte after the length.
 fn fields(frame: &[u8], at: usize) -> Option<Reader<'_>> {
     frame.get(PREFIX + at..).map(Reader::new)
 }

@@ -27,7 +27,7 @@ pub(crate) enum Item {
     Bytes(Vec<u8>),
     /// The connection ends here.
     Cut,
-    /// The connection goes silent here, both ways.
+    /// The connection falls silent here, in both directions.
     Silence,
 }
 
@@ -53,7 +53,7 @@ struct PipeState {
 }
 
 impl PipeState {
-    /// The time that the first parcel still has to wait; `None` when it waits for an event.
+    /// Returns how long the first parcel still has to wait, or `None` if it waits for an event.
     fn wait_for(&self, lane: &Lane) -> Option<Duration> {
         let first = self.queue.front()?;
         let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
@@ -69,7 +69,7 @@ impl Pipe {
         self.change(|state| state.queue.push_back(parcel));
     }
 
-    /// Waits for the next item that may pass; `None` once the connection is closed.
+    /// Waits for the next item that may pass. Returns `None` once the connection is closed.
     pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
         let mut state = lock(&self.state);
         loop {
@@ -85,7 +85,7 @@ impl Pipe {
         }
     }
 
-    /// Waits until the direction is no black hole; false when the connection is closed.
+    /// Waits until the direction is not a black hole. Returns false if the connection is closed.
     pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
         let barred =
             |state: &mut PipeState| !state.closed && lane.black_hole.load(Ordering::SeqCst);
@@ -99,7 +99,7 @@ impl Pipe {
     }
 }
 
-/// A request without an answer so far.
+/// A request that has not been answered yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) id: i32,
@@ -138,9 +138,9 @@ impl Link {
         }
     }
 
-    /// Completes the link. Returns false if it was closed meanwhile.
+    /// Completes the link. Returns false if the link was closed in the meantime.
     pub(crate) fn connected(&self, server: TcpStream) -> bool {
-        // `close` sets its flag before it looks for the server, so one of the two sees the other.
+        // `close` sets its flag before it reads `server`, so at least one of the two detects the other.
         self.server.set(server).is_ok() && !self.is_closed()
     }
 
@@ -148,7 +148,7 @@ impl Link {
         &self.pipes[way as usize]
     }
 
-    /// The source and the destination socket of this direction.
+    /// Returns the source and the destination socket of this direction.
     pub(crate) fn sockets(&self, way: Way) -> Option<(&TcpStream, &TcpStream)> {
         let server = self.server.get()?;
         Some(match way {
@@ -157,7 +157,7 @@ impl Link {
         })
     }
 
-    /// The request of an answer: the first with its id, since ids of pings repeat.
+    /// Returns the request that belongs to an answer: the first with its id, because the ids of pings repeat.
     pub(crate) fn answered(&self, id: i32) -> Option<Pending> {
         let mut pending = lock(&self.pending);
         let at = pending.iter().position(|request| request.id == id)?;
@@ -168,12 +168,12 @@ impl Link {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// From now on, or after the earlier frames have arrived.
+    /// Whether the link is silent, or will be after the earlier frames have arrived.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::SeqCst)
     }
 
-    /// Earlier frames still arrive.
+    /// Marks the link as silent. Earlier frames still arrive.
     pub(crate) fn will_be_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
@@ -184,7 +184,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection with FIN on both sides, and drops everything on the way.
+    /// Ends the connection with FIN on both sides, and discards all data in transit.
     pub(crate) fn close(&self) {
         if !self.aborted.load(Ordering::SeqCst) {
             self.end(Shutdown::Both);
@@ -203,7 +203,7 @@ impl Link {
     }
 
     pub(crate) fn wake(&self) {
-        // The mutex keeps writers from missing the wake-up.
+        // Locking the mutex prevents writers from missing the wake-up.
         self.pipes.iter().for_each(|pipe| pipe.change(|_| ()));
     }
 

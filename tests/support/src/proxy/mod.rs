@@ -25,35 +25,35 @@ use link::Link;
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
 
-/// The time in which the threads of closed connections must end.
+/// How quickly the threads of closed connections must end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
-/// A direction through the proxy, or both.
+/// A direction through the proxy, or both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the clients to the server.
     ToServer,
     /// From the server to the clients.
     ToClient,
-    /// Both ways.
+    /// Both directions.
     Both,
 }
 
 /// A proxy on a loopback port in front of one ZooKeeper server.
 ///
-/// It opens a server connection for each connection that it accepts, so it outlives server restarts. When the
-/// server refuses, the client's connection is closed. Faults act at once, on existing connections too. The
-/// drop of the proxy closes everything and ends its threads.
+/// It opens a server connection for each connection that it accepts, and therefore survives restarts of the server. If
+/// the server refuses, the proxy closes the client's connection. Faults take effect at once, including on existing
+/// connections. Dropping the proxy closes everything and ends its threads.
 ///
 /// # Counting
 ///
-/// [`requests`](Self::requests) and [`events`](Self::events) count the frames that reach the proxy, including
-/// those that it drops or holds.
+/// [`requests`](Self::requests) and [`events`](Self::events) count the frames that reach the proxy, including those
+/// that it drops or holds.
 ///
 /// # TLS
 ///
-/// TLS passes as well. The proxy can cut, silence, delay and refuse it, but sees no requests and no sessions
-/// in it: no rule applies, and only connections are counted.
+/// The proxy passes on TLS as well. It can cut, silence, delay and refuse such connections, but it cannot read their
+/// requests and sessions: rules do not apply, and only connections are counted.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: ReservedPort,
@@ -63,12 +63,12 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of `target`, which need not listen yet.
+    /// Starts a proxy in front of `target`, which need not be listening yet.
     pub fn start(target: SocketAddr) -> io::Result<Self> {
         Self::speaking(Protocol::Client, target)
     }
 
-    /// A proxy in front of another port than a server's client port.
+    /// Starts a proxy in front of a port that is not a server's client port.
     pub(crate) fn speaking(protocol: Protocol, target: SocketAddr) -> io::Result<Self> {
         let proxy = Self {
             port: ReservedPort::any()?,
@@ -86,34 +86,34 @@ impl FaultProxy {
         self.port.address()
     }
 
-    /// The address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
+    /// Returns the address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// Closes all current connections on both sides with FIN, and accepts new ones. Data on the way or held
-    /// is lost. Returns when they are closed.
+    /// Closes all current connections on both sides with FIN, and still accepts new ones. Data that are in transit or
+    /// held are lost. Returns when the connections are closed.
     pub fn cut(&self) {
         self.control.note("cut");
         end(&self.control.links(), Link::close);
     }
 
-    /// As [`cut`](Self::cut), with RST instead of FIN.
+    /// Like [`cut`](Self::cut), but with RST instead of FIN.
     pub fn reset(&self) {
         self.control.note("reset");
         end(&self.control.links(), Link::abort);
     }
 
     /// Closes all current connections and refuses new ones, until [`restore`](Self::restore) or
-    /// [`refuse(false)`](Self::refuse).
+    /// [`refuse(false)`](Self::refuse) is called.
     pub fn cut_off(&self) {
         self.refuse(true);
         self.cut();
     }
 
-    /// With true, closes the listener, so that connects are refused. With false, listens again on the same
-    /// port. Current connections stay.
+    /// If true, closes the listener, so that new connections are refused. If false, listens again on the same port.
+    /// Current connections are not affected.
     pub fn refuse(&self, on: bool) {
         self.control.note(&format!("refuse {on}"));
         if on {
@@ -123,17 +123,17 @@ impl FaultProxy {
         }
     }
 
-    /// With true, closes new connections right after accepting them. Current connections stay.
+    /// If true, closes new connections right after accepting them. Current connections are not affected.
     pub fn accept_and_close(&self, on: bool) {
         self.control.note(&format!("accept_and_close {on}"));
         self.control.accept_and_close.store(on, Ordering::SeqCst);
     }
 
-    /// Passes nothing in a direction, not even the end of a connection, and closes nothing.
+    /// Blocks everything in a direction, even the end of a connection, and closes nothing.
     ///
-    /// Held data is delivered in order after [`restore`](Self::restore), like retransmissions of a returning
-    /// network. That includes data of a client that has closed its side meanwhile. New connections can be
-    /// opened (the kernel accepts them), but get no answer.
+    /// Data that are held back are delivered in order after [`restore`](Self::restore), like retransmissions when a
+    /// network recovers, even if the client has closed its side in the meantime. New connections can be opened, because
+    /// the kernel accepts them, but get no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.control.note(&format!("black_hole {direction:?}"));
         for lane in self.control.lanes(direction) {
@@ -141,8 +141,8 @@ impl FaultProxy {
         }
     }
 
-    /// Delays each frame in a direction by `delay`, and the end of a connection with them. Frames keep their
-    /// order, even if the delay becomes shorter. Zero ends the delay.
+    /// Delays each frame in a direction by `delay`, and the end of a connection likewise. Frames keep their order, even
+    /// if the delay becomes shorter. Zero ends the delay.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
         for lane in self.control.lanes(direction) {
@@ -150,9 +150,9 @@ impl FaultProxy {
         }
     }
 
-    /// Ends all faults: lifts black holes, delays, [`refuse`](Self::refuse) and
+    /// Ends all faults: ends black holes, delays, [`refuse`](Self::refuse) and
     /// [`accept_and_close`](Self::accept_and_close), removes all rules, and releases held frames. It cuts the
-    /// connections that [`Then::Hold`] has silenced, since a frame is missing there.
+    /// connections that [`Then::Hold`] has silenced, because a frame is missing from them.
     pub fn restore(&self) {
         self.control.note("restore");
         self.control.disarm_all();
@@ -168,15 +168,15 @@ impl FaultProxy {
         self.refuse(false);
     }
 
-    /// Ends, on the server, every session that was opened through this proxy and may still live. Returns how
-    /// many of them were alive, according to the server.
+    /// Ends, on the server, every session that was opened through this proxy and may still be alive. Returns how many
+    /// of them were alive, according to the server.
     ///
-    /// It connects to the server past this proxy, with the id and the password of the session, and closes it.
-    /// When this returns, the ephemeral nodes are therefore deleted on that server, whatever faults this proxy
-    /// causes. The server closes a connection of the client as soon as another one uses its session, and a
-    /// client that reconnects gets the answer that its session has expired. Sessions whose handshake answer
-    /// never reached this proxy are unknown here. Fails when the server cannot be reached or does not answer
-    /// within 10 s. A second call tries the remaining sessions again.
+    /// It connects to the server directly, with the id and the password of the session, and closes the session. When
+    /// this method returns, that server has therefore deleted the ephemeral nodes, whatever faults this proxy causes.
+    /// The server closes a connection of the client as soon as another one uses its session, and a client that
+    /// reconnects gets the answer that its session has expired. Sessions whose handshake answer never reached this
+    /// proxy are unknown to it. Fails if the server cannot be reached or does not answer within 10 s. Calling this
+    /// again tries the remaining sessions again.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
@@ -191,48 +191,48 @@ impl FaultProxy {
     /// Begins a rule about requests of one kind, or about their answers:
     /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
     ///
-    /// Requests on all connections count together, from the creation of the rule. A rule acts once. A rule
-    /// about an answer is about the answer to the n-th request, and never acts when that connection ends
+    /// Requests on all connections are counted together, from the creation of the rule. A rule acts once. A rule about
+    /// an answer applies to the answer to the n-th request, and never acts if the connection of that request ends
     /// first.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
         RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
     }
 
-    /// Lets the n-th such request from now on reach the server, and drops its answer.
+    /// Lets the n-th such request from now on reach the server, but drops its answer.
     pub fn drop_answer(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_answer(then)
     }
 
-    /// Holds the n-th such request from now on, and everything behind it.
+    /// Holds the n-th such request from now on, and everything after it.
     pub fn hold_request(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_request()
     }
 
-    /// Holds the answer to the n-th such request from now on, and everything behind it.
+    /// Holds the answer to the n-th such request from now on, and everything after it.
     pub fn hold_answer(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_answer()
     }
 
-    /// The number of requests of this kind that clients have sent.
+    /// Returns the number of requests of this kind that clients have sent.
     #[must_use]
     pub fn requests(&self, op: Op) -> u64 {
         lock(&self.control.books).requests.get(&op).copied().unwrap_or_default()
     }
 
-    /// The number of watch events that the server has sent.
+    /// Returns the number of watch events that the server has sent.
     #[must_use]
     pub fn events(&self) -> u64 {
         lock(&self.control.books).events
     }
 
-    /// The number of connections accepted so far.
+    /// Returns the number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.control.accepted.load(Ordering::SeqCst)
     }
 
-    /// The latest frames and faults, one per line, for messages of failed tests: the time since the start,
-    /// the connection, `>` to the server or `<` to the client, and the content.
+    /// Returns the latest frames and faults, one per line, for the messages of failed tests: the time since the start,
+    /// the connection, `>` (to the server) or `<` (to the client), and the content.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         lock(&self.control.books).log.iter().cloned().collect()
@@ -255,7 +255,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Ends links, and waits until they are gone.
+/// Ends links, and waits until they have ended.
 fn end(links: &[Known], how: impl Fn(&Link)) {
     for link in links.iter().filter_map(|known| known.link.upgrade()) {
         how(&link);

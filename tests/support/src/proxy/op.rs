@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// The first frame of a connection, which asks for a new or known session.
+    /// The first frame of a connection, which requests a new session or an existing one.
     Connect,
     /// `create`, with the stat in its answer or without; not of containers
     Create,

@@ -1,6 +1,6 @@
 //! The threads of one connection: a reader and a writer for each direction.
 //!
-//! The readers never stop reading, so they see the end of one side despite held frames. Only the writers wait
+//! The readers never stop reading, so they detect the end of one side even if frames are held. Only the writers wait
 //! for delays, holds and black holes.
 
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::lock;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// About as long as a follower tries to reach a leader that refuses connections.
+/// About as long as a follower tries to connect to a leader that refuses connections.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.
@@ -27,11 +27,11 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
     let body = move || {
         run(&control, &link, target);
         control.note(&format!("#{} closed", link.number));
-        // The sockets close here, and only then the connection stops counting.
+        // The sockets close here, and only after that the connection is no longer counted.
         drop(link);
         drop(counted);
     };
-    // Without a thread the connection is gone at once.
+    // If the thread cannot be started, the connection ends at once.
     let _ = Builder::new().name("fault-proxy".into()).spawn(body);
 }
 
@@ -49,8 +49,8 @@ fn run(control: &Control, link: &Link, target: SocketAddr) {
 }
 
 fn connect(control: &Control, link: &Link, target: SocketAddr) -> bool {
-    // A member of an ensemble takes one voter at a time. A silent one would shut out the others, which a
-    // network that loses everything does not.
+    // A member of an ensemble accepts one voter at a time. A silent voter would block the others, which does not happen
+    // in a network that loses everything.
     let (way, peers) = (Way::ToServer, control.protocol != Protocol::Client);
     if peers && !link.pipe(way).wait_passable(control.lane(way)) {
         return false;
@@ -90,7 +90,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
-        // A socket shut for reading still returns data that had arrived.
+        // A socket that was shut down for reading still returns data that had already arrived.
         if link.is_closed() {
             break;
         }
@@ -110,7 +110,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     deliver(control, link, way, Vec::new(), Verdict::Drop(Then::Cut));
 }
 
-/// Earlier frames still arrive, so cuts and silences go through the queue too.
+/// Earlier frames must still arrive, so cuts and silences go through the queue as well.
 fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
     let (item, hold) = match verdict {
         Verdict::Pass => (Item::Bytes(bytes), None),
@@ -127,8 +127,8 @@ fn write(control: &Control, link: &Link, way: Way) {
     let mut broken = false;
     while let Some(item) = link.pipe(way).next(control.lane(way)) {
         match item {
-            // The other direction may still deliver data, so a side that accepts no more does not end the
-            // connection; its reader will.
+            // The other direction may still deliver data, so if one side accepts no more data, that does not end the
+            // connection. The reader of that side will end it.
             Item::Bytes(bytes) => broken = broken || socket.write_all(&bytes).is_err(),
             Item::Cut => link.close(),
             Item::Silence => link.silence(),

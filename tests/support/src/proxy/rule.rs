@@ -1,4 +1,4 @@
-//! Rules that drop or hold a frame, and the handles that tests keep of them.
+//! Rules that drop or hold a frame, and the handles with which tests control them.
 
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,12 +10,12 @@ use super::link::Link;
 use super::op::Op;
 use crate::lock;
 
-/// The fate of a connection after one of its frames was dropped.
+/// What happens to a connection after one of its frames was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// The connection closes, as in real networks, because a TCP stream cannot lose a single frame.
     Cut,
-    /// The connection stays open, but nothing passes in either direction until it is cut, not even its end.
+    /// The connection stays open, but nothing passes in either direction until it is cut, not even the end of a side.
     Hold,
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Counts matching requests down to the one of the rule.
+    /// Counts matching requests down to the one to which the rule applies.
     Armed(u64),
-    /// Its request has passed; its answer has not come yet.
+    /// Its request has passed, but the answer has not arrived yet.
     Awaited,
     Fired,
     Cancelled,
 }
 
-/// The shared half of a rule.
+/// The state of a rule that its handles share with the proxy.
 #[derive(Debug)]
 pub(crate) struct Trigger {
     pub(crate) side: Side,
@@ -73,13 +73,13 @@ impl Trigger {
         true
     }
 
-    /// Lets the rule act on its frame. Returns false if the rule was cancelled meanwhile.
+    /// Lets the rule act on its frame. Returns false if the rule was cancelled in the meantime.
     pub(crate) fn fire(&self, link: &Link) -> bool {
         let mut state = lock(&self.state);
         if state.0 != Phase::Awaited {
             return false;
         }
-        // This comes before anybody hears that it has fired, since a test may restore at once.
+        // This comes before any test is notified that the rule has fired, because the test may restore at once.
         if self.action == Action::Drop(Then::Hold) {
             link.will_be_silent();
         }
@@ -88,7 +88,7 @@ impl Trigger {
         true
     }
 
-    /// Ends a hold. A rule that has not fired never will.
+    /// Ends a hold. If the rule has not fired yet, it never will.
     pub(crate) fn release(&self) {
         let mut state = lock(&self.state);
         if state.0 != Phase::Fired {
@@ -102,7 +102,7 @@ impl Trigger {
         lock(&self.state).1
     }
 
-    /// Whether the rule can no longer act.
+    /// Returns whether the rule can no longer act.
     pub(crate) fn is_over(&self) -> bool {
         let (phase, released) = *lock(&self.state);
         match (phase, self.action) {
@@ -123,7 +123,7 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// Chooses the n-th matching request from now on; 1 is the next and the default.
+    /// Selects the n-th matching request from now on. The default, 1, is the next one.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
@@ -140,17 +140,17 @@ impl RuleBuilder<'_> {
         self.rule(Side::Request, Action::Drop(then))
     }
 
-    /// Lets the request reach the server, and drops its answer.
+    /// Lets the request reach the server, but drops its answer.
     pub fn drop_answer(self, then: Then) -> Rule {
         self.rule(Side::Answer, Action::Drop(then))
     }
 
-    /// Holds the request, and everything behind it in its direction, until [`Hold::release`].
+    /// Holds the request, and everything after it in its direction, until [`Hold::release`].
     pub fn hold_request(self) -> Hold {
         self.hold(Side::Request)
     }
 
-    /// Holds the answer, and everything behind it in its direction, until [`Hold::release`].
+    /// Holds the answer, and everything after it in its direction, until [`Hold::release`].
     pub fn hold_answer(self) -> Hold {
         self.hold(Side::Answer)
     }
@@ -175,7 +175,7 @@ impl RuleBuilder<'_> {
     }
 }
 
-/// A handle of a rule about one frame. The rule outlives the handle.
+/// A handle to a rule about one frame. The rule outlives the handle.
 #[derive(Debug, Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
@@ -188,8 +188,8 @@ impl Rule {
         lock(&self.trigger.state).0 == Phase::Fired
     }
 
-    /// Waits until the frame has been dropped or is held. Returns false after `longest`, or when
-    /// [`FaultProxy::restore`] has removed the rule.
+    /// Waits until the frame has been dropped or is held. Returns false after `longest`, or if [`FaultProxy::restore`]
+    /// has removed the rule.
     #[must_use = "false means that the fault has not happened"]
     pub fn wait(&self, longest: Duration) -> bool {
         let is_pending =
@@ -200,7 +200,7 @@ impl Rule {
     }
 }
 
-/// A [`Rule`] that holds one frame and everything behind it. Its drop releases them.
+/// A [`Rule`] that holds one frame and everything after it. Dropping it releases them.
 #[derive(Debug)]
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
@@ -209,7 +209,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Releases the frame and everything behind it. If the frame has not come yet, the rule is removed.
+    /// Releases the frame and everything after it. If the frame has not arrived yet, the rule is removed.
     pub fn release(&self) {
         self.rule.trigger.release();
         self.control.wake_all();

@@ -1,4 +1,4 @@
-//! The settings of a server: its configuration file, and its command line.
+//! The settings of a server: its configuration file and its command line.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use super::install::Installation;
 use super::{Server, on_free_ports};
 
 const TICK: Duration = Duration::from_millis(500);
-/// For a fast start and a small process.
+/// Makes the server start fast and use little memory.
 const TUNING: &str = "-Xms16m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
      -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true -Dzookeeper.jmx.log4j.disable=true \
      -Dorg.slf4j.simpleLogger.showDateTime=true \
@@ -20,9 +20,9 @@ const TUNING: &str = "-Xms16m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 
 const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 const COUNTING: &str = "CountingServer.java";
 const COUNTING_SOURCE: &str = include_str!("../../java/CountingServer.java");
-/// The folder of a server's data, in its own folder.
+/// The folder of a server's data, inside the server's folder.
 pub(crate) const DATA: &str = "data";
-/// The users of SASL.
+/// The file with the users of SASL.
 const JAAS: &str = "jaas.conf";
 
 /// Settings for a [`Server`].
@@ -32,7 +32,7 @@ pub struct ServerBuilder {
     /// `None` means any free port.
     pub(crate) port: Option<u16>,
     pub(crate) has_tls: bool,
-    /// The program is our `CountingServer` around ZooKeeper's classes, which takes orders at this port.
+    /// The port on which our `CountingServer`, a program around ZooKeeper's classes, takes orders.
     pub(crate) counts_at: Option<u16>,
     /// `None` for a standalone server.
     pub(crate) membership: Option<Membership>,
@@ -50,15 +50,15 @@ pub struct ServerBuilder {
 pub(crate) struct Membership {
     /// Its number, from 1.
     pub(crate) id: usize,
-    /// The ports at which it reaches each member, by number: for the quorum, and for elections. For itself, the
-    /// ports on which it listens.
+    /// The ports at which it reaches each member, by number: for the quorum, and for elections. For itself, these are
+    /// the ports on which it listens.
     pub(crate) members: Vec<[u16; 2]>,
 }
 
 impl Membership {
     fn write(&self, text: &mut String, host: IpAddr) {
         text.push_str("initLimit=20\nsyncLimit=20\n");
-        // Without these lines, an ensemble of one is a standalone server.
+        // Without these lines, an ensemble with one member is a standalone server.
         text.push_str("standaloneEnabled=false\nreconfigEnabled=false\n");
         // Without this line, a member without a quorum sends its vote less and less often, down to once a
         // minute.
@@ -70,7 +70,7 @@ impl Membership {
 }
 
 impl ServerBuilder {
-    /// The port; any free one by default.
+    /// The port; by default, any free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
@@ -82,15 +82,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether each transaction is forced to disk before its answer; false by default. Without it the data
-    /// survives [`Server::kill`], but no crash of the machine.
+    /// Whether each transaction is forced to disk before its answer; false by default. If false, the data survive
+    /// [`Server::kill`], but not a crash of the machine.
     pub fn force_sync(mut self, force: bool) -> Self {
         self.force_sync = force;
         self
     }
 
-    /// A line `key=value` in the configuration file, which overrides any default. ZooKeeper turns unknown
-    /// keys into system properties `zookeeper.<key>`.
+    /// Adds a line `key=value` to the configuration file, which overrides any default. ZooKeeper turns unknown keys
+    /// into system properties `zookeeper.<key>`.
     pub fn property(mut self, key: &str, value: &str) -> Self {
         self.set_property(key, value);
         self
@@ -100,17 +100,17 @@ impl ServerBuilder {
         self.properties.push((key.into(), value.into()));
     }
 
-    /// Another argument for Java, such as `-Xmx1g`.
+    /// Adds an argument for Java, such as `-Xmx1g`.
     pub fn jvm_flag(mut self, flag: &str) -> Self {
         self.jvm_flags.push(flag.into());
         self
     }
 
-    /// A second port for TLS, [`Server::secure_address`], beside the plain one. The server shows this chain
-    /// of certificates, its own first, and has this key, both in PEM. It asks clients for no certificate.
+    /// Adds a second port with TLS, [`Server::secure_address`], beside the plain one. The server presents this chain of
+    /// certificates, its own first, and uses this key, both in PEM. It does not request a certificate from clients.
     ///
-    /// A later [`property`](Self::property) can override ZooKeeper's settings for it, `ssl.*`. Netty then serves
-    /// both ports; its jars come with Debian's ZooKeeper. By default ZooKeeper 3.8 speaks only TLS 1.2.
+    /// A later [`property`](Self::property) can override ZooKeeper's settings `ssl.*` for TLS. Both ports then use
+    /// Netty, whose jars are part of Debian's ZooKeeper. By default, ZooKeeper 3.8 supports only TLS 1.2.
     pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
         self.has_tls = true;
         let identity = format!("{}\n{}\n", key_pem.trim_end(), chain_pem.trim_end());
@@ -129,11 +129,11 @@ impl ServerBuilder {
         self.property("ssl.trustStore.type", "PEM").property("ssl.clientAuth", "need")
     }
 
-    /// The users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
+    /// Sets the users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
     pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
         self.jaas = Some(jaas(users));
         let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
-        // From 3.10 on DIGEST-MD5 has to be allowed.
+        // Since 3.10, DIGEST-MD5 has to be enabled explicitly.
         self.property("authProvider.sasl", provider).property("fips-mode", "false")
     }
 
@@ -141,8 +141,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper or Java is not installed (the text says what to do), when the port is taken, or when
-    /// the server does not come up (the text has the end of its log).
+    /// If ZooKeeper or Java is not installed (the error says what to do), if the port is taken, or if the server does
+    /// not start (the error contains the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
         if self.counts_at.is_some() {
@@ -154,7 +154,7 @@ impl ServerBuilder {
         })
     }
 
-    /// Writes the files of a server into its folder, and returns its command. It listens at these addresses.
+    /// Writes the files of a server into its folder, and returns its command. The server listens at these addresses.
     pub(crate) fn write(
         &self,
         found: &Installation,
@@ -180,7 +180,7 @@ impl ServerBuilder {
         Ok(self.command(found, folder))
     }
 
-    /// The text of `zoo.cfg`. The last line of a key counts, so properties come last.
+    /// Returns the text of `zoo.cfg`. If a key occurs twice, the last line counts, so properties come last.
     fn config(&self, folder: &Path, address: SocketAddr, secure: Option<SocketAddr>) -> String {
         let mut text = format!(
             "tickTime={}\n\
@@ -213,7 +213,7 @@ impl ServerBuilder {
         text
     }
 
-    /// Java and its arguments.
+    /// Returns Java's path and arguments.
     fn command(&self, found: &Installation, folder: &Path) -> Vec<OsString> {
         let mut command: Vec<OsString> = vec![found.java.clone().into()];
         command.extend(TUNING.split(' ').map(OsString::from));
@@ -226,7 +226,7 @@ impl ServerBuilder {
         }
         command.extend(self.jvm_flags.iter().map(OsString::from));
         command.extend(["-cp".into(), found.class_path.clone()]);
-        // Java compiles a source file at the start.
+        // Java compiles a source file when it starts.
         let program = self.counts_at.map_or(MAIN_CLASS.into(), |_| folder.join(COUNTING).into());
         command.extend([program, folder.join("zoo.cfg").into()]);
         command.extend(self.counts_at.map(|port| port.to_string().into()));
@@ -234,7 +234,7 @@ impl ServerBuilder {
     }
 }
 
-/// The text of the file in which Java finds the users.
+/// Returns the text of the file from which Java reads the users.
 pub(crate) fn jaas(users: &[(&str, &str)]) -> String {
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let mut text = format!("Server {{\n    {module} required");

@@ -11,7 +11,7 @@ const HELP: &str = "install ZooKeeper and Java (Debian, Ubuntu: libzookeeper-jav
      ZOOKEEPER_HOME to an unpacked Apache ZooKeeper release (Java then comes from JAVA_HOME or \
      PATH), or set ZOOKEEPER_CONNECT to a running server for the tests that can share one";
 
-/// The parts needed to start a server.
+/// What is needed to start a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     pub(crate) java: PathBuf,
@@ -23,7 +23,7 @@ impl Installation {
         Ok(Self { java: find_java().ok_or_else(|| missing("Java"))?, class_path: find_jars()? })
     }
 
-    /// Java runs programs from source only with its compiler.
+    /// Fails without a Java compiler, which Java needs to run programs from source.
     pub(crate) fn require_compiler(&self) -> io::Result<()> {
         let java = self.java.canonicalize()?;
         if java.with_file_name("javac").is_file() {
@@ -59,7 +59,7 @@ fn find_jars() -> io::Result<OsString> {
     }
 }
 
-/// The Apache release: `lib/*.jar`, up to 3.4 also `*.jar`. `conf` holds the log settings.
+/// Returns the jars of an Apache release: `lib/*.jar`, and up to 3.4 `*.jar`. `conf` contains the log settings.
 fn release_jars(home: &Path) -> io::Result<OsString> {
     let has_jar = |folder: &Path| {
         folder.read_dir().is_ok_and(|mut entries| {
@@ -79,7 +79,7 @@ fn is_zookeeper_jar(name: &std::ffi::OsStr) -> bool {
     name.starts_with("zookeeper-") && name.ends_with(".jar")
 }
 
-/// Debian's `zookeeper.jar` names its dependencies in its manifest, except a logger and the part of Netty
+/// Returns Debian's jars: the manifest of `zookeeper.jar` lists its dependencies, except a logger and the part of Netty
 /// that only TLS needs.
 fn debian_jars(folder: &Path) -> Option<OsString> {
     let jars = ["zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar"];

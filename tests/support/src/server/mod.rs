@@ -21,10 +21,10 @@ use builder::{DATA, jaas};
 use install::Installation;
 use process::Process;
 
-/// A start takes a fraction of a second, but much longer on a busy machine.
+/// A server starts in a fraction of a second, but takes much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// A server sometimes never answers a connection made during its start. The next one has twice the time,
-/// since the machine may be that slow.
+/// A server sometimes never answers a connection that was opened during its start. The next one gets twice the time,
+/// because the machine may be that slow.
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -34,17 +34,17 @@ const LOG_TAIL_LINES: usize = 40;
 /// A ZooKeeper server of this process, on a port of 127.0.0.1: standalone, or a member of an
 /// [`Ensemble`](crate::Ensemble).
 ///
-/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`, and
-/// the port and the data survive stops and starts. The drop of the value and the end of the process, even by
-/// SIGKILL, end the server and remove its directory. (A directory may be left in the temporary folder when
-/// the server was stopped at that moment.)
+/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`, and the port
+/// and the data survive stops and starts. When the value is dropped or the process ends, even by SIGKILL, the server
+/// ends and its directory is removed. (If the server is being stopped at that moment, a directory may be left in the
+/// temporary folder.)
 #[derive(Debug)]
 pub struct Server {
     settings: Mutex<ServerBuilder>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
-    // Dropped before the directory, since fields drop in order.
+    // Dropped before the directory, because fields are dropped in order.
     process: Mutex<Option<Process>>,
     folder: TempDir,
 }
@@ -77,37 +77,37 @@ impl Server {
         self.port.address()
     }
 
-    /// The address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
+    /// Returns the address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// The address for clients with TLS; it never changes.
+    /// Returns the address for clients with TLS, which never changes.
     ///
     /// # Panics
     ///
-    /// When the server was not started with [`ServerBuilder::tls`].
+    /// If the server was not started with [`ServerBuilder::tls`].
     #[must_use]
     pub fn secure_address(&self) -> SocketAddr {
         self.secure().expect("this server was started without `ServerBuilder::tls`")
     }
 
-    /// Shuts the server down in order (SIGTERM), and waits for its end. The data stay. Does nothing when it
-    /// is not running.
+    /// Shuts the server down in an orderly way (SIGTERM), and waits until it has ended. The data are kept. Does nothing
+    /// if the server is not running.
     pub fn stop(&self) -> io::Result<()> {
         lock(&self.process).take().map_or(Ok(()), Process::terminate)
     }
 
-    /// As [`stop`](Self::stop), but kills the server (SIGKILL).
+    /// Like [`stop`](Self::stop), but kills the server (SIGKILL).
     pub fn kill(&self) -> io::Result<()> {
         lock(&self.process).take().map_or(Ok(()), Process::kill)
     }
 
-    /// Starts the server after a stop or kill, with the same data and port, and returns when it answers. A
-    /// member of an ensemble answers while it looks for the others, since these may not run.
-    /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum. Fails when it is already
-    /// running or does not come up (the text has the end of its log).
+    /// Starts the server after a stop or kill, with the same data and port, and returns when it answers. A member of an
+    /// ensemble already answers while it searches for the others, because these may not be running;
+    /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum. Fails if the server is already
+    /// running or does not start (the error contains the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
         let mut process = lock(&self.process);
         if process.as_mut().is_some_and(|running| !running.has_exited()) {
@@ -116,7 +116,7 @@ impl Server {
         let settings = lock(&self.settings).clone();
         let folder = self.folder.path();
         let command = settings.write(&self.installation, folder, self.address(), self.secure())?;
-        // The log covers this start only, so that its end shows this start's problem.
+        // The log covers only the current start, so that its end shows the problem of this start.
         fs::write(self.path("log"), "")?;
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
         self.wait_until_ready(&mut started, settings.membership.is_some())?;
@@ -124,8 +124,8 @@ impl Server {
         Ok(())
     }
 
-    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Fails when the
-    /// server was started without users.
+    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Fails if the server was
+    /// started without users.
     pub fn set_sasl_users(&self, users: &[(&str, &str)]) -> io::Result<()> {
         let mut settings = lock(&self.settings);
         let none = || io::Error::other("the server was started without users");
@@ -133,14 +133,14 @@ impl Server {
         Ok(())
     }
 
-    /// Adds a line `key=value` to the configuration file from the next start on. It overrides earlier ones;
-    /// see [`property`](ServerBuilder::property).
+    /// Adds a line `key=value` to the configuration file from the next start on. It overrides earlier lines; see
+    /// [`property`](ServerBuilder::property).
     pub fn set_property(&self, key: &str, value: &str) {
         lock(&self.settings).set_property(key, value);
     }
 
-    /// Removes the data of a stopped server. After the next start it knows no node and no session. Fails when
-    /// it is running.
+    /// Removes the data of a stopped server. After the next start, it has no nodes and no sessions. Fails if the server
+    /// is running.
     pub fn wipe(&self) -> io::Result<()> {
         match *lock(&self.process) {
             Some(_) => Err(io::Error::other("the server is running")),
@@ -154,7 +154,7 @@ impl Server {
         self.start_again()
     }
 
-    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered. Fails when it is not
+    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered. Fails if the server is not
     /// running.
     pub fn pause(&self) -> io::Result<()> {
         self.running(Process::pause)
@@ -165,27 +165,27 @@ impl Server {
         self.running(Process::resume)
     }
 
-    /// The process id of the server; `None` when it is not running.
+    /// Returns the process id of the server, or `None` if it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         lock(&self.process).as_ref().map(Process::id)
     }
 
-    /// Returns whether the server runs and is not paused.
+    /// Returns whether the server is running and not paused.
     pub(crate) fn is_active(&self) -> bool {
         lock(&self.process).as_ref().is_some_and(|process| !process.paused)
     }
 
-    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails when there is none
-    /// within 30 s.
+    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails if there is no answer within 30
+    /// s.
     pub fn four_letter(&self, word: &str) -> io::Result<String> {
         ask(self.address(), word, ANSWER_WITHIN)
     }
 
     /// Returns a whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
-    /// The question itself costs packets: each four-letter word adds 1 to `zk_packets_received`, counted
-    /// before the answer. The addition to `zk_packets_sent` depends on the length of the answer, and so on
+    /// This call itself changes the counts: each four-letter word adds 1 to `zk_packets_received`, which is counted
+    /// before the answer. How much it adds to `zk_packets_sent` depends on the length of the answer, and therefore on
     /// the version.
     pub fn metric(&self, name: &str) -> io::Result<u64> {
         let answer = self.four_letter("mntr")?;
@@ -226,8 +226,8 @@ impl Server {
         })
     }
 
-    /// Only a server that serves requests answers `conf` with its settings, and the directory proves that it
-    /// is this one. Any server answers `ruok`. The port for TLS opens after the other one.
+    /// Only a server that serves requests answers `conf` with its settings, and the directory proves that it is this
+    /// server. Any server answers `ruok`. The port for TLS is opened after the plain one.
     fn is_ready(&self, is_member: bool, patience: Duration) -> bool {
         let own = format!("dataDir={}", self.path(DATA).display());
         let (word, expected) = if is_member { ("ruok", "imok") } else { ("conf", &*own) };
@@ -250,7 +250,7 @@ impl Server {
     }
 }
 
-/// Sends a text, and returns all that comes until the end of the connection. Each step has this limit.
+/// Sends a text, and returns everything received until the connection ends. Each step must finish within this limit.
 pub(crate) fn ask(address: SocketAddr, text: &str, longest: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, longest)?;
     stream.set_read_timeout(Some(longest))?;
