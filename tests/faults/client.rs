@@ -1,4 +1,4 @@
-//! The client: its connection, the events that it reports, its first reads, and its end.
+//! The client: its connection, the events that it reports, its first reads, and how it ends.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn concurrent_close_ends_the_session_before_any_call_returns() {
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());
-        // A later subscriber receives nothing either.
+        // A subscriber that is added later receives no event either.
         let seen = client.subscribe().recv_timeout(SOON);
         assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }
@@ -77,7 +77,7 @@ fn close_without_a_server_is_bounded_and_honest() {
             proxy.black_hole(Direction::Both);
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
-        // A server that nobody could reach has not ended the session.
+        // A server that could not be reached has not ended the session.
         let said = matches!(seen, Err(Error::CloseTimeout { .. })) || gone && seen.is_ok();
         assert!(said, "its server gone: {gone}: {seen:?}");
     }
@@ -89,7 +89,7 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     let events = client.subscribe();
     let lock = lock_of(&client, &path);
     drop(client);
-    // The lock keeps the client alive.
+    // The lock keeps its client alive.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();
@@ -105,8 +105,8 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     assert_eq!(events.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
 }
 
-/// An event carries no transaction id. The server of a resumed session may lag behind the event that grants
-/// a lock, and still show data that the previous holder has overwritten.
+/// An event contains no transaction id. The server of a resumed session may not have applied the transaction whose
+/// event granted a lock, and may return data that the previous holder has since overwritten.
 #[test]
 fn first_read_after_a_resume_follows_a_write() {
     let data = fresh_path("data");
@@ -123,7 +123,7 @@ fn first_read_after_a_resume_follows_a_write() {
         let at = |what: &str| sent().position(|line| line.contains(what));
         let (write, read_at) = (at("> SetData"), at("> GetData"));
         println!("round {round}: {:?}", sent().collect::<Vec<_>>());
-        assert!(write.is_some() && write < read_at, "not behind a write: {log:#?}");
+        assert!(write.is_some() && write < read_at, "not after a write: {log:#?}");
     }
 }
 
@@ -144,7 +144,7 @@ fn drop_after_a_close_or_of_a_stale_guard_is_logged() {
         drop((guard, raw, lock));
         closing.close().unwrap();
     });
-    dropped.result("drops after a close");
+    dropped.result("drops after closing");
     let logged = warnings(&path);
     println!("{logged:#?}");
     let told = logged.iter().filter(|line| line.contains("the client was closed"));

@@ -1,15 +1,15 @@
-//! The directories of locks: their kind of node, and their removal by servers.
+//! The directories of locks: what kind of node they are, and how servers remove them.
 
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
 use common::*;
 
-/// A server that looks for empty containers often instead of once a minute.
+/// Starts a server that removes empty containers several times a second instead of once a minute.
 fn tidy_server() -> Server {
     Server::builder().jvm_flag("-Dznode.container.checkIntervalMs=200").start().unwrap()
 }
 
-/// Servers do not tell which nodes are containers, but they remove those.
+/// Servers do not report which nodes are containers, but they remove only those.
 #[test]
 fn lock_creates_its_directories_as_containers_and_recreates_them() {
     let server = tidy_server();
@@ -44,7 +44,7 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);
     held.unlock().unwrap();
     waiter.result("the waiter").unwrap();
-    // A lock beside it, created later, has been removed.
+    // A lock at another path, created later, has already been removed.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
     wait_until("containers were looked for", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();
@@ -54,14 +54,14 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     assert_eq!((after.1.ephemeral_owner, after.1.num_children), (0, 0));
 }
 
-/// An operator makes the directory by hand on servers that have lost their data. Their transactions begin anew, so its
-/// czxid is lower than that of the directory which the client had made.
+/// An operator creates the directory on servers that have lost their data. Their transaction numbers start again, so
+/// its czxid is lower than that of the directory which the client had created.
 #[test]
 fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
     let lock = lock_of(&client, "/locks/job");
-    // The directory of the second turn is younger than the first one of a wiped server.
+    // The directory of the second acquisition has a higher czxid than the first ones of a wiped server.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     lock.lock().unwrap();
@@ -82,7 +82,7 @@ fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
 }
 
 /// A call creates its node in the directory, and also sends a transaction that creates the directory and a node, in
-/// case the directory is missing. An operator deletes the node and the directory between the two requests, so both
+/// case the directory is missing. An operator deletes the node and the directory between the two requests, so that both
 /// succeed.
 #[test]
 fn call_keeps_one_of_two_nodes_if_the_directory_goes_between_their_creates() {
@@ -90,7 +90,7 @@ fn call_keeps_one_of_two_nodes_if_the_directory_goes_between_their_creates() {
     let (path, probe) = (fresh_path("between-creates"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let lock = lock_of(&client, &path);
-    // The first transaction tries to create the directory, and is refused.
+    // The first transaction tries to create the directory, which exists, and fails.
     let making = proxy.on(Op::Multi).nth(2).hold_request();
     let call = locking(&lock);
     assert!(making.wait(SOON), "{:#?}", proxy.log());

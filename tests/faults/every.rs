@@ -1,4 +1,4 @@
-//! What every kind of lock promises when something fails. Each test runs over the table of subjects.
+//! What every kind of lock promises if something fails. Each test runs for all subjects in a table.
 
 mod losing;
 mod missed_events;
@@ -12,7 +12,7 @@ use zoolock::{Error, Result};
 use super::LONG;
 use common::*;
 
-/// A multi-lock reports each failure.
+/// Returns the errors of the members of a multi-lock, or the error itself.
 fn each(error: Error) -> Vec<Error> {
     match error {
         Error::Multiple { failures, .. } => failures,
@@ -20,7 +20,7 @@ fn each(error: Error) -> Vec<Error> {
     }
 }
 
-/// Whether every error of a call satisfies `such`.
+/// Returns whether every error of a call satisfies `such`.
 fn says<T>(result: Result<T>, such: impl Fn(&Error) -> bool) -> bool {
     result.is_err_and(|error| each(error).iter().all(such))
 }

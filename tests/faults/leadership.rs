@@ -1,4 +1,4 @@
-//! `Leadership` through cuts, outages and ends of sessions.
+//! `Leadership` during broken connections, outages and the ends of sessions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
     await_nodes(&path, 0);
 }
 
-/// In each state of the leadership, with and without answers.
+/// Tests each state of the leadership, with and without answers.
 #[test]
 fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     let timeout = Duration::from_secs(6);
@@ -68,8 +68,8 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     }
 }
 
-/// A server may refuse requests of that length, or without certain credentials. Such a call gets no answer
-/// and no error.
+/// A server may close the connection on requests of that length, or without certain credentials. The call then gets
+/// neither an answer nor an error.
 #[test]
 fn health_is_bad_while_every_request_ends_the_connection() {
     let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));

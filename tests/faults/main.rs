@@ -15,13 +15,13 @@ use std::time::Duration;
 use common::*;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 
-/// The longest session of a test server. It does not end during a test, also beside a start of a server.
+/// The longest session of a test server. It does not expire during a test, even if a server is started meanwhile.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The session timeout where a quarter of it has to pass.
+/// The session timeout in tests that must wait for a quarter of it.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// Changes the permissions of everybody, as an operator may.
+/// Changes the permissions of all clients, as an operator may do.
 fn allow(path: &str, permissions: Permissions) {
     let operator = ZooKeeper::connect(&connect_string(), LONG).unwrap();
     let acl = [Acl::new(permissions, "world", "anyone")];
@@ -29,7 +29,7 @@ fn allow(path: &str, permissions: Permissions) {
     operator.close().unwrap();
 }
 
-/// Makes a node unreadable for everybody.
+/// Makes a node unreadable for all clients.
 fn hide(path: &str) {
     let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
     allow(path, others | Permissions::ADMIN);

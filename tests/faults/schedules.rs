@@ -1,4 +1,4 @@
-//! Schedules found by attacks on the locks. Each of them once succeeded.
+//! Schedules found by attacks on the locks. Each of them succeeded once.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     let options = LockOptions::new().background_release(true);
     let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
     beside.lock().unwrap();
-    // The create has no answer when its caller gives up, so the client searches for the node.
+    // The create is not answered before its caller gives up, so the client searches for the node.
     let creating = proxy.on(Op::Multi).path_contains("/x").hold_answer();
     let token = CancelToken::new();
     let call = locking_by(&lock, &token);
@@ -28,7 +28,7 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     token.cancel();
     assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
     let waiting = locking(&rival);
-    // A release in the same directory searches for it too.
+    // A release in the same directory also searches for the node.
     beside.unlock().unwrap();
     let late = proxy.on(Op::SetData).nth(2).hold_answer();
     creating.release();
@@ -100,7 +100,7 @@ fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
     assert!(making.wait(SOON));
     let seen = format!("< Create {above} error -110");
     wait_until("it is there", SOON, || proxy.log().iter().any(|line| line.contains(&seen)));
-    // As another client does that has made it with its lock.
+    // Another client that has created the directory with its lock deletes it in the same way.
     probe.delete(&above).unwrap();
     making.release();
     call.result("lock()").unwrap();
@@ -119,9 +119,9 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     let held = semaphore.acquire(1).unwrap();
     let waiting = acquiring(&semaphore, 2);
     await_leases(&path, 4);
-    assert!(!waiting.is_done(), "there will be room when the other one has gone");
+    assert!(!waiting.is_done(), "there will be room after the other permit is released");
     let also_denied = held.release();
-    let waited = waiting.result("who waits for two").map(drop);
+    let waited = waiting.result("the call that waits for two").map(drop);
     println!("{denied:?}, {also_denied:?}, {waited:?}");
     for refused in [denied, also_denied, waited] {
         assert!(matches!(refused, Err(Error::PermissionDenied { .. })), "{refused:?}");
@@ -132,7 +132,7 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
 fn client_without_locks_is_not_lost_before_its_session_timeout() {
     let (proxy, own) = behind_a_proxy(Duration::from_secs(4));
     let events = own.subscribe();
-    // Longer than a lease without renewals.
+    // Longer than a lease lasts without renewal.
     let begun = Instant::now();
     wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
     proxy.cut_off();
@@ -151,7 +151,7 @@ fn views_of_ended_holds_use_no_quota() {
     println!("{} views of {} bytes each", views.len(), deep.len());
 }
 
-/// Returns how often the client's timer has been woken.
+/// Returns how many times the client's timer has woken up.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let statuses =
@@ -172,7 +172,7 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
     }
     let own = client();
     let path = fresh_path("reminders");
-    // While this is held the timer has work.
+    // As long as this lock is held, the timer has work to do.
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
     let options = LockOptions::new().hold_at_least(Duration::from_millis(2));
@@ -188,12 +188,12 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
         thread::sleep(second);
         let woken = wake_ups() - before;
         println!("{woken} wake-ups in a second");
-        // In a second there are ten checks of the lease, and an occasional heartbeat.
+        // Per second, there are ten checks of the lease, and an occasional heartbeat.
         woken < 25
     });
 }
 
-/// Within a quarter of the session timeout the node is deleted, and created by another client.
+/// Within the first quarter of the session timeout, the node is deleted and created again by another client.
 #[test]
 fn replaced_single_node_is_not_mistaken_for_the_own() {
     let (own, rivals) = (client_of(&connect_string(), SHORT), client());
@@ -207,11 +207,11 @@ fn replaced_single_node_is_not_mistaken_for_the_own() {
     let unlocked = first.unlock();
     let stays = shared_probe().unwrap().exists(&path).unwrap();
     println!("{hold:?}, unlocked: {unlocked:?}; the next owner's node stays: {stays}");
-    assert!(unlocked.is_err_and(|error| error.is_lost()), "the unlock does not tell of it");
-    assert!(stays && next.is_held(), "the next owner is gone");
+    assert!(unlocked.is_err_and(|error| error.is_lost()), "the unlock does not report the loss");
+    assert!(stays && next.is_held(), "the next owner's node was deleted");
 }
 
-/// An overloaded server may refuse a read. In this test, a missing permission causes the refusal.
+/// An overloaded server may refuse a read. In this test, the read is refused because a permission is missing.
 #[test]
 fn watch_refused_once_is_set_later() {
     let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
@@ -228,7 +228,7 @@ fn watch_refused_once_is_set_later() {
     assert!(received.is_ok(), "the request was not received");
 }
 
-/// The limit is lowered while the list that will grant a permit is in flight.
+/// The limit is lowered while the list that would grant the permits is in flight.
 #[test]
 fn lowered_limit_counts_for_a_look_under_way() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
@@ -244,7 +244,7 @@ fn lowered_limit_counts_for_a_look_under_way() {
     semaphore.set_limit(2).unwrap();
     last.release().unwrap();
     look.release();
-    // The list was answered before this call.
+    // The held list was answered before this call was.
     own.contenders(&path).unwrap();
     let looks = proxy.requests(Op::GetChildren);
     let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));
@@ -253,12 +253,12 @@ fn lowered_limit_counts_for_a_look_under_way() {
         call.is_done() || proxy.requests(Op::GetChildren) > looks
     });
     probe.delete(&note).unwrap();
-    assert!(!call.is_done(), "let in by a limit that was gone");
+    assert!(!call.is_done(), "granted under a limit that no longer applied");
     semaphore.set_limit(3).unwrap();
     call.result("the call").unwrap().release().unwrap();
 }
 
-/// The call's turn is deleted shortly before its deadline, and it starts again with hardly any time left.
+/// The call's turn node is deleted shortly before its deadline, and the call starts again with hardly any time left.
 #[test]
 fn call_that_loses_its_turn_at_its_deadline_times_out() {
     const CALLS: u64 = 40;

@@ -1,5 +1,4 @@
-//! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait
-//! for them.
+//! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait for them.
 
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
 
@@ -22,10 +21,10 @@ fn availability_is_unknown_without_a_connection() {
     is_free(&own, &[&cut]);
 }
 
-/// An observer that is notified of the loss must find no permit held.
+/// When the observer is notified of the loss, it must find that no permit is held.
 #[test]
 fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
-    // The client notices a quarter of the session timeout after the grant, or at a release.
+    // The client detects it a quarter of the session timeout after the grant, or when it releases the permits.
     for noticed in [true, false] {
         let timeout = if noticed { SHORT } else { SESSION * 3 };
         let client = client_of(&shared_address().to_string(), timeout);
@@ -42,7 +41,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
             }
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
             assert!(permits.valid_for().is_zero());
-            // Permits taken in another call are still held.
+            // Permits acquired by another call are still held.
             assert!(others.ended().try_recv().is_err_and(|error| error.is_empty()));
             // The other two permits are free.
             await_leases(&path, 1);
@@ -57,7 +56,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
     }
 }
 
-/// The turn is given back in the background.
+/// The turn node is deleted in the background.
 #[test]
 fn permits_are_shown_as_held_before_their_turn_is_given_back() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
@@ -68,7 +67,7 @@ fn permits_are_shown_as_held_before_their_turn_is_given_back() {
     await_leases(&path, 4);
     let giving_back = proxy.on(Op::Multi).path_contains("/locks").hold_request();
     held.release().unwrap();
-    let permits = waiter.result("who has the turn").unwrap();
+    let permits = waiter.result("the call with the turn").unwrap();
     assert!(giving_back.wait(SOON), "its turn is still there");
     let seen = others.contenders(&path).unwrap();
     assert!(seen.len() == 2 && seen.iter().all(|one| one.holds), "{seen:#?}");

@@ -17,39 +17,39 @@ pub struct WorkerId {
     pub thread: usize,
 }
 
-/// One hold, from the grant to the outermost unlock.
+/// A hold, from the grant to the outermost unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HoldId {
     /// The thread that was granted the hold.
     pub by: WorkerId,
-    /// The number of the hold among the thread's.
+    /// The number of the hold among those of its thread.
     pub number: u32,
 }
 
-/// A finished call of the library.
+/// A call of the library that has returned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// The method.
+    /// The method's name.
     pub op: Cow<'static, str>,
     /// The lock.
     pub path: LockIndex,
     /// When the call was made.
     pub started: Nanos,
-    /// The deadline of its return.
+    /// The deadline for its return.
     pub deadline: Option<Nanos>,
     /// When the call returned.
     pub ended: Nanos,
-    /// Set if the call asked for a lock and returned without it.
+    /// Set if the call requested a lock and returned without it.
     #[serde(default)]
     pub missed: Option<Missed>,
 }
 
-/// An acquisition without success.
+/// The result of an acquisition that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
-    /// What was asked for.
+    /// The mode that was requested.
     pub mode: Mode,
-    /// False if the lock may have been taken for a time, since the answer was lost.
+    /// False if the call may have held the lock for a while, because an answer was lost.
     pub certain: bool,
 }
 
@@ -58,25 +58,25 @@ pub struct Missed {
 pub struct Grant {
     /// The hold.
     pub hold: HoldId,
-    /// The same thread's write, if this is a downgraded read.
+    /// The same thread's write hold, if this is a downgraded read.
     pub under: Option<HoldId>,
     /// The lock.
     pub path: LockIndex,
     /// How it is held.
     pub mode: Mode,
-    /// The method.
+    /// The method's name.
     pub op: Cow<'static, str>,
-    /// The names of its nodes: one, or one for each permit.
+    /// The names of the hold's nodes: one, or one for each permit.
     pub nodes: Vec<String>,
     /// The fencing token, if it is known.
     pub token: Option<u64>,
     /// When the call was made.
     pub started: Nanos,
-    /// When it had returned.
+    /// When the call had returned.
     pub at: Nanos,
 }
 
-/// The loss of a hold, as it was announced.
+/// The loss of a hold, as the library reported it.
 #[derive(Debug, Clone)]
 pub struct Loss {
     /// When `is_held()` became false.
@@ -109,13 +109,13 @@ pub struct Commit {
     pub held: bool,
     /// When the call was made.
     pub started: Nanos,
-    /// When it had returned.
+    /// When the call had returned.
     pub ended: Nanos,
     /// The answer.
     pub answer: Answer,
 }
 
-/// The answer to a commit.
+/// The answers to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It was applied.
@@ -135,34 +135,34 @@ pub struct Carried {
     pub token: u64,
     /// The hold of the writer.
     pub hold: HoldId,
-    /// The number of the commit among the hold's.
+    /// The number of the commit among those of the hold.
     pub number: u32,
     /// The number of the transaction.
     pub zxid: i64,
 }
 
-/// A hold whose client was stopped until another one had the lock and had committed a write.
+/// A hold whose client was stopped until another client had acquired the lock and committed a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Overtaken {
     /// The hold.
     pub hold: HoldId,
     /// When its client was stopped.
     pub stopped: Nanos,
-    /// When the other one was known to have committed.
+    /// When the other client was known to have committed.
     pub overtaken: Nanos,
 }
 
-/// A time when a client could not know in time that its holds had ended: their nodes were deleted, their
-/// session was ended from outside, or the client was stopped. Others may be granted beside them.
+/// A period in which a client could not detect in time that its holds had ended: their nodes were deleted, their
+/// session was ended by others, or the client was stopped. Others may be granted the lock beside them.
 #[derive(Debug, Clone, Copy)]
 pub struct Doubt {
     /// The client.
     pub process: usize,
     /// The lock, if only one was affected.
     pub path: Option<LockIndex>,
-    /// The start.
+    /// When it begins.
     pub begun: Nanos,
-    /// Later calls are unaffected.
+    /// When it ends. Later calls are not affected.
     pub over: Nanos,
 }
 

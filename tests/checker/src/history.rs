@@ -1,4 +1,4 @@
-//! The history of a run: reports and observations, without a judgement.
+//! The history of a run: what was reported and observed, without judging it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,56 +24,56 @@ pub struct Record {
     pub loss: Option<Loss>,
 }
 
-/// An unfinished call.
+/// A call that has not returned.
 #[derive(Debug, Clone)]
 pub struct OpenCall {
-    /// The method.
+    /// The method's name.
     pub op: Cow<'static, str>,
     /// The lock.
     pub path: LockIndex,
-    /// The wanted mode, if it asks for a lock.
+    /// The requested mode, if the call requests a lock.
     pub mode: Option<Mode>,
     /// When it was made.
     pub started: Nanos,
-    /// The deadline of its return.
+    /// The deadline for its return.
     pub deadline: Option<Nanos>,
 }
 
-/// Events in the order of their reports. Methods named by past-tense verbs take events, and the public lists
+/// Events in the order in which they were reported. Methods with past-tense names record events, and the public lists
 /// may be filled directly.
 #[derive(Debug, Default)]
 pub struct History {
-    /// When it began.
+    /// When the history began.
     pub begun: Nanos,
-    /// When it ended, if open calls should be checked.
+    /// When the history ended, if open calls should be checked.
     pub over: Option<Nanos>,
-    /// In the order of their reports.
+    /// The holds, in the order in which they were reported.
     pub holds: Vec<Record>,
     index: HashMap<HoldId, usize>,
     early_losses: HashMap<HoldId, Loss>,
-    /// Calls that returned.
+    /// Calls that have returned.
     pub calls: Vec<(WorkerId, Call)>,
-    /// Unfinished calls; at most one per thread.
+    /// Calls that have not returned; at most one per thread.
     pub open: HashMap<WorkerId, OpenCall>,
-    /// Delays of the machine.
+    /// Delays caused by the machine.
     pub naps: Vec<u64>,
-    /// The longest time that a server took for a write from beside the clients.
+    /// The longest time that a server needed for a write that did not come from the clients.
     pub slowest_write: u64,
     /// When clients died.
     pub deaths: HashMap<usize, Nanos>,
-    /// Times when clients could not know the state of their holds.
+    /// Periods in which clients could not know the state of their holds.
     pub doubts: Vec<Doubt>,
-    /// Forbidden behaviour of the library, as monitors reported it.
+    /// Behaviour that is forbidden to the library, as reported by monitors.
     pub unexpected: Vec<String>,
-    /// Guarded writes, in the order of their reports.
+    /// Guarded writes, in the order in which they were reported.
     pub commits: Vec<Commit>,
     /// The highest token of a committed write at each lock.
     committed: HashMap<LockIndex, u64>,
-    /// Holders of guarded writes that were stopped until they had been overtaken.
+    /// Holders with guarded writes that were stopped until they had been overtaken.
     pub overtaken_guards: Vec<Overtaken>,
-    /// The number of clients stopped for that.
+    /// How many clients were stopped for that purpose.
     pub guards_stopped: usize,
-    /// The guarded writes on the servers.
+    /// The guarded writes that the servers have carried out.
     pub carried_out: Vec<Carried>,
 }
 
@@ -83,33 +83,34 @@ impl History {
         History { begun, ..History::default() }
     }
 
-    /// A thread that only sleeps woke, so much later than it wanted. A nap from before the history is ignored,
-    /// since it may be reported late.
+    /// Records that a thread which only sleeps woke `late` nanoseconds after the intended time. If the sleep began
+    /// before the history, it is ignored, because it may be reported late.
     pub fn slept(&mut self, since: Nanos, late: u64) {
         if since >= self.begun {
             self.naps.push(late);
         }
     }
 
-    /// A server answered a write from beside the clients, which was sent then. One from before the history is ignored.
+    /// Records the answer to a write from outside the clients, sent at `since`. It is ignored if sent before the
+    /// history.
     pub fn served(&mut self, since: Nanos, at: Nanos) {
         if since >= self.begun {
             self.slowest_write = self.slowest_write.max(at - since);
         }
     }
 
-    /// A thread made a call.
+    /// Records that a thread made a call.
     pub fn began(&mut self, by: WorkerId, call: OpenCall) {
         self.open.insert(by, call);
     }
 
-    /// The call of a thread returned. A grant is reported besides, by [`History::granted`].
+    /// Records that the call of a thread returned. A grant is reported separately, with [`History::granted`].
     pub fn called(&mut self, by: WorkerId, call: Call) {
         self.open.remove(&by);
         self.calls.push((by, call));
     }
 
-    /// A lock was granted.
+    /// Records that a lock was granted.
     pub fn granted(&mut self, grant: Grant) {
         self.index.insert(grant.hold, self.holds.len());
         self.holds.push(Record {
@@ -121,7 +122,7 @@ impl History {
         });
     }
 
-    /// A hold was lost. The loss may be reported before the grant.
+    /// Records that a hold was lost. The loss may be reported before the grant.
     pub fn lost(&mut self, hold: HoldId, loss: Loss) {
         match self.record(hold) {
             Some(record) => record.loss = Some(loss),
@@ -129,14 +130,14 @@ impl History {
         }
     }
 
-    /// The unlock of a hold begins.
+    /// Records that the unlock of a hold begins.
     pub fn left(&mut self, hold: HoldId, at: Nanos) {
         if let Some(record) = self.record(hold) {
             record.left = Some(at);
         }
     }
 
-    /// An unlock returned, at this time if known.
+    /// Records that an unlock returned, with the time if it is known.
     pub fn unlocked(&mut self, hold: HoldId, at: Option<Nanos>, unlocked: Unlocked) {
         if let Some(record) = self.record(hold) {
             record.returned = at;
@@ -144,7 +145,7 @@ impl History {
         }
     }
 
-    /// A guarded write got its answer.
+    /// Records the answer to a guarded write.
     pub fn committed(&mut self, commit: Commit) {
         if let Some(&Grant { path, token: Some(token), .. }) = self.grant(commit.hold)
             && commit.answer == Answer::Done
@@ -155,12 +156,12 @@ impl History {
         self.commits.push(commit);
     }
 
-    /// A client died. The earliest of several reports counts.
+    /// Records that a client died. If this is reported several times, the first report counts.
     pub fn died(&mut self, process: usize, at: Nanos) {
         self.deaths.entry(process).or_insert(at);
     }
 
-    /// Returns a hold that was reported.
+    /// Returns a hold if it was reported.
     pub fn hold(&self, hold: HoldId) -> Option<&Record> {
         self.holds.get(*self.index.get(&hold)?)
     }
@@ -175,13 +176,13 @@ impl History {
         self.hold(hold).map(|record| &record.grant)
     }
 
-    /// Returns whether another holder has the lock of this hold and has committed a write.
+    /// Returns whether another holder has since acquired the lock of this hold and committed a write.
     pub fn is_overtaken(&self, hold: HoldId) -> bool {
         let highest = |grant: &Grant| self.committed.get(&grant.path).copied();
         self.grant(hold).is_some_and(|grant| highest(grant) > grant.token)
     }
 
-    /// Returns the holds without a known end.
+    /// Returns the holds whose end is unknown.
     pub fn open_holds(&self) -> impl Iterator<Item = &Record> {
         let died = |by: WorkerId| self.deaths.contains_key(&by.process);
         self.holds.iter().filter(move |record| {
@@ -189,8 +190,8 @@ impl History {
         })
     }
 
-    /// Returns the time from which the servers may have given the lock to others without notice to the
-    /// holder, if it precedes the end of the hold.
+    /// Returns the time from which the servers may have granted the lock to others without notifying the holder, if it
+    /// is before the end of the hold.
     pub fn doubted(&self, record: &Record) -> Option<Nanos> {
         let grant = &record.grant;
         let end = record.end(&self.deaths).unwrap_or(Nanos::MAX);
@@ -210,13 +211,13 @@ impl History {
 }
 
 impl Record {
-    /// Returns the loss, if it came before the unlock.
+    /// Returns the loss, if it occurred before the unlock.
     pub fn loss_while_held(&self) -> Option<&Loss> {
         let in_time = |loss: &&Loss| self.left.is_none_or(|left| loss.at <= left);
         self.loss.as_ref().filter(in_time)
     }
 
-    /// Returns the end of the hold, as far as its owner could know.
+    /// Returns the end of the hold, as far as its owner could know it.
     pub fn end(&self, deaths: &HashMap<usize, Nanos>) -> Option<Nanos> {
         let lost = self.loss.as_ref().map(|loss| loss.at);
         let died = deaths.get(&self.grant.hold.by.process).copied();

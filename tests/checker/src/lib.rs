@@ -1,15 +1,15 @@
-//! Checks histories of locks: their promises, and what happened. The torture run uses it with real servers,
-//! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
-//! it shares none of its bugs.
+//! Checks histories of locks: what the locks promise against what happened. The torture run uses it with real servers,
+//! processes and wall clocks, and the simulator uses it in memory with exact times. It does not depend on zoolock, and
+//! therefore does not share its bugs.
 //!
-//! There are two checkers. The first, [`check`], looks at times: exclusion, losses, guarded writes, deadlines. The
-//! second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which also shows whether
-//! tokens rise, and so whether locks are granted in their order.
+//! There are two checkers. The first, [`check`], examines times: exclusion, losses, guarded writes, deadlines. The
+//! second, [`Linear`], passes the same history to stateright's `LinearizabilityTester`, which also shows whether tokens
+//! increase, and therefore whether locks are granted in order.
 //!
 //! # How to use it
 //!
-//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any
-//! order across threads; each event has its own times. Ask both checkers at the end.
+//! List the locks; events refer to a lock by its index. Add events to a [`History`] as they happen, in any order across
+//! threads, because each event contains its times. At the end, call both checkers.
 //!
 //! | what happens | what is reported |
 //! |---|---|
@@ -24,9 +24,9 @@
 //!
 //! # Times
 //!
-//! Take the time of a grant after the call has returned, and that of an unlock before the call: the
-//! lock promises the time between. Events at one instant may have happened in any order, so give
-//! ordered events different instants if the clock allows it.
+//! Take the time of a grant after the call has returned, and that of an unlock before the call, because the lock
+//! promises the time in between. Events at the same instant may have happened in any order, so give events with a known
+//! order different instants if the clock allows it.
 
 mod checks;
 mod event;

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The index of a [`Lock`] in the list that the checker was given.
+/// The index of a [`Lock`] in the list that was passed to the checker.
 pub type LockIndex = usize;
 
-/// One lock on the servers. Objects of several types may share it: a `DistributedLock` and a
-/// `DistributedReentrantLock` at one path are one lock.
+/// One lock on the servers. Objects of several types may share it: a `DistributedLock` and a `DistributedReentrantLock`
+/// at the same path are one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// The name in findings, mostly the path.
+    /// The name in findings, usually the path.
     pub name: String,
     /// What the lock does.
     pub what: Use,
@@ -39,7 +39,7 @@ pub enum Mode {
     Permits(u32),
 }
 
-/// More readers than ever occur.
+/// More readers than any run has.
 const READERS: u32 = 1000;
 
 impl Lock {
@@ -50,7 +50,7 @@ impl Lock {
 }
 
 impl Use {
-    /// Returns the number of units that fit at a time. An exclusive holder takes all of them, and a reader
+    /// Returns the number of units that can be held at a time. An exclusive holder takes all of them, and a reader
     /// takes one.
     pub fn capacity(self) -> u32 {
         match self {

@@ -1,13 +1,13 @@
-//! The history of one lock as operations, each of which took effect at some time between its begin and its
-//! return. The second checker uses these.
+//! The history of one lock as operations, each of which took effect at some time between its begin and its return. The
+//! second checker uses these.
 //!
 //! | in the history | operations |
 //! |---|---|
 //! | a grant | an acquire, from the call to its return |
 //! | a guarded write that was carried out | a write, from the call to its return |
-//! | an unlock that said that it was fine | the end of the hold, from the call to its return |
-//! | an unlock of which nothing is known, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
-//! | a call that came back without the lock, whether that is certain or not; a hold that was over before its call came back | nothing: it can only have kept others out |
+//! | an unlock that reported success | the end of the hold, from the call to its return |
+//! | an unlock with an unknown result, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
+//! | a call that returned without the lock, whether that is certain or not; a hold that was over before its call returned | nothing: it can only have excluded others |
 
 use crate::event::{Answer, Missed, Unlocked};
 use crate::history::{History, Record};
@@ -21,9 +21,9 @@ pub(crate) type HoldIndex = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Acquire(Acquire),
-    /// Applied by the servers while the lock is held.
+    /// A write that the servers apply while the lock is held.
     Write(HoldIndex),
-    /// The lock is given back, or the servers take it from a client that they have given up.
+    /// The lock is released, or the servers end the session of a client that they have given up.
     End(HoldIndex),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Acquire {
     pub(crate) hold: HoldIndex,
     pub(crate) client: usize,
     pub(crate) mode: Mode,
-    /// The write, if this is a downgraded read.
+    /// The write hold, if this is a downgraded read.
     pub(crate) under: Option<HoldIndex>,
     /// The returned token.
     pub(crate) token: Option<u64>,
@@ -50,7 +50,7 @@ impl Operation {
         Operation { op, invoked: invoked.min(returned), returned }
     }
 
-    /// Returns when it has taken effect if each acquire does so as late as it can, and the others as early.
+    /// Returns when it takes effect if each acquire does so as late as possible, and all others as early as possible.
     pub(crate) fn due(&self) -> Nanos {
         match self.op {
             Op::Acquire(_) => self.returned,
@@ -67,7 +67,7 @@ impl Op {
     }
 }
 
-/// The operations of each lock, unordered, and how many others have no known outcome.
+/// The operations of each lock, unordered, and how many others have an unknown outcome.
 pub(crate) struct Operations {
     pub(crate) of_locks: Vec<Vec<Operation>>,
     pub(crate) open: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn new(history: &History, locks: usize) -> Operations {
         let mut all = Operations { of_locks: vec![Vec::new(); locks], open: 0 };
-        // The begin of each hold's last guarded write.
+        // When each hold's last guarded write began.
         let mut wrote: Vec<Option<Nanos>> = vec![None; history.holds.len()];
         for commit in history.commits.iter().filter(|commit| commit.answer == Answer::Done) {
             if let Some(index) = history.position(commit.hold) {
@@ -100,7 +100,7 @@ impl Operations {
         let client = grant.hold.by.process;
         let doubted = history.doubted(record);
         let released = match (record.unlocked, record.left, record.returned) {
-            // An unlock cannot know of an end that nobody could report to the client.
+            // An unlock cannot detect an end of which the client could not be notified.
             (Some(Unlocked::Fine), Some(left), Some(returned)) if doubted.is_none() => {
                 Some((left.max(wrote.unwrap_or(left)), returned))
             }
@@ -121,7 +121,7 @@ impl Operations {
         };
         let of_lock = &mut self.of_locks[grant.path];
         of_lock.push(Operation::of(Op::Acquire(acquire), grant.started, grant.at));
-        // Nothing needs the hold after its last write.
+        // The hold is not needed after its last write.
         let at_once = end.map(|end| end.max(grant.at).max(wrote.unwrap_or(end)));
         let ends = released.or(at_once.map(|end| (end, end)));
         of_lock.extend(ends.map(|(from, to)| Operation::of(Op::End(hold), from, to)));

@@ -1,33 +1,33 @@
-//! The excuses for a history: its faults, and the precision of its clock.
+//! What excuses irregularities in a history: its faults, and the precision of its clock.
 
 use std::time::Duration;
 
-/// The excuses that the faults of a history give.
+/// The excuses that the faults of a history provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Whether calls must return in time.
     pub punctual: bool,
-    /// The losses that are excused.
+    /// Which losses are excused.
     pub outage: Outage,
 }
 
-/// The state of the connections of running clients.
+/// How badly the connections of running clients were affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
-    /// At most they break, or seem to, and come back long before a lease ends. No hold is lost.
+    /// At most, connections break, or appear to, and are restored long before a lease ends. No hold is lost.
     Short,
-    /// They may be gone for longer than a lease, or nodes vanish.
+    /// Connections may be broken for longer than a lease, or nodes may be deleted.
     Long,
 }
 
-/// Tolerances for a clock, and for a machine with other load.
+/// The tolerances for a clock, and for a machine with other load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Margins {
-    /// The longest delay of a call after its deadline, beyond the machine's own delay.
+    /// How long after its deadline a call may return, in addition to the machine's own delay.
     pub overshoot: Duration,
-    /// A machine this late, or servers that take as long for a write, may themselves have cost a hold.
+    /// If the machine is this late, or a server needs this long for a write, that alone may have cost a hold.
     pub machine_late: Duration,
-    /// After the end of all faults, the time from the last holder's end to the next grant.
+    /// After the end of all faults, the maximum time from the end of the last hold to the next grant.
     pub let_in: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Losses: by an operator, a silent network, a stopped process or a close. The owner is notified of a loss once and
-//! before the next grant, and never touches the next holder's node.
+//! Losses: an operator deletes a node, the network falls silent, or the process is stopped. The owner is notified of a
+//! loss once and before the next grant, and never deletes the next holder's node.
 
 use std::env;
 use std::sync::Mutex;
@@ -25,8 +25,8 @@ fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
     fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
 }
 
-/// Expects the loss of all holds by an operator, counted once for each. The next visitor enters, the unlock
-/// reports the loss once, and then the object works again.
+/// Expects all holds to be lost because of an operator, and each loss to be counted once. The next visitor acquires the
+/// lock, the unlock reports the loss once, and after that the object can be used again.
 #[track_caller]
 fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Visitor) {
     let why = LossReason::NodeDeleted;
@@ -34,14 +34,14 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     assert!(holds.iter().any(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
     assert!(!own.is_held(), "{name}: {holds:?}");
     next.comes_in();
-    // An object may have many permits or reads. Others have one hold at a time.
+    // An object may have many permits or reads, but only one hold of any other kind.
     if !matches!(subject.shown_as()[0], Kind::Permit | Kind::Read) {
-        // Other threads wait: the owner's code may still be running.
+        // Other threads must wait, because the owner's code may still be running.
         let tried = own.elsewhere(|own| own.try_lock());
         assert!(matches!(tried, Ok(false)), "{name}: {tried:?}");
         if subject.is_a_threads() {
             let tried = own.try_lock();
-            assert!(tried.is_err_and(|error| error.is_lost()), "{name}: the owner was let in");
+            assert!(tried.is_err_and(|error| error.is_lost()), "{name}: the owner got it again");
         }
     }
     let of_next = subject.holding(path);
@@ -49,8 +49,8 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     fails(subject, own.unlock(), |error| matches!(error, Error::NotHeld { .. }));
     wait_until("it has cleaned up behind itself", SOON, || client.stats().deleting == 0);
     let stays = warnings(path).into_iter().find(|line| line.contains("stays until"));
-    assert_eq!(stays, None, "{name}: what is gone does not stay");
-    // Only the next holder's node is left, and nobody has touched it.
+    assert_eq!(stays, None, "{name}: a warning about a deleted node");
+    // Only the next holder's node is left, and it was not deleted.
     wait_until("the next one is alone", SOON, || subject.nodes(path).len() == of_next.len());
     assert_eq!(subject.holding(path), of_next, "{name}");
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
@@ -59,7 +59,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     wait_until("each is counted", SOON, || client.stats().holds_lost >= count);
     assert_eq!(client.stats().holds_lost, count, "{name}");
     next.leaves();
-    assert!(own.try_lock_for(SOON).unwrap(), "{name}: the object works again");
+    assert!(own.try_lock_for(SOON).unwrap(), "{name}: the object can be locked again");
     assert!(own.is_held());
     own.unlock().unwrap();
     if subject.goes_with_its_unlock() {
@@ -75,7 +75,8 @@ fn deleted_node_is_a_loss_watched_or_not() {
         let unnoticed = asks.then_some((false, false));
         for (noticed, watched) in [(true, false), (true, true)].into_iter().chain(unnoticed) {
             let proxy = shared_proxy();
-            // The client watches the node from the first quarter on. Until then only an unlock can notice.
+            // The client watches the node after a quarter of the session timeout. Before that, only an unlock detects
+            // the loss.
             let session = if noticed { SESSION } else { SESSION * 6 };
             let (client, others) = (client_of(&proxy.connect_string(), session), client());
             let path = fresh_path("deleted");
@@ -103,14 +104,14 @@ fn deleted_node_is_a_loss_watched_or_not() {
             nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
             if let Some(next) = waits {
                 next.comes_in();
-                // The next holder's token is higher.
+                // Each hold still has its own token, not that of the next holder.
                 let tokens = holds.iter().map(|hold| hold.fencing_token());
                 assert_eq!(tokens.max(), made, "{}", subject.name);
                 let took: Vec<_> = holds.iter().map(await_lost).collect();
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
                 is_over(subject, &client, &own, &path, next);
             } else {
-                // No client has created another node, because the client would mistake another single node
+                // No other client has created a node yet, because the owner might take a new node of an `EphemeralLock`
                 // for its own.
                 says_lost(subject, own.unlock(), LossReason::NodeDeleted);
                 assert!(next.try_lock().unwrap());
@@ -126,7 +127,7 @@ fn deleted_node_is_a_loss_watched_or_not() {
     });
 }
 
-/// Holds until a loss and looks all the time. The first look after a stop has to see the loss.
+/// Polls the hold until it is lost. The first check after a stop must already report the loss.
 fn hold_and_look(subject: Subject, path: &str) {
     let client = client_of(&connect_string(), SESSION);
     let own = subject.at(&client, path);
@@ -136,7 +137,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let (mut last, mut stood_still) = (Instant::now(), false);
     while !stood_still {
         let begun = Instant::now();
-        // If the stop came in the middle of a look, the next look counts.
+        // If the process was stopped in the middle of a check, the next check counts.
         let is_late = begun - last > SESSION;
         let held = own.is_held() || hold.is_held();
         last = Instant::now();
@@ -155,7 +156,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);
-    // Answers from before the stop give no lease for a hold, and a new lease takes time.
+    // Answers from before the stop do not start a lease for a hold, and a new lease takes time.
     assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
     assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();
@@ -167,13 +168,13 @@ fn stopped_process_sees_its_losses_first() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         return every_subject(|subject| hold_and_look(subject, &subject.path_in(&path)));
     }
-    // Its sessions end during the stop, or they survive and their nodes must be deleted.
+    // In one case, its sessions expire during the stop; in the other, they survive and their nodes must be deleted.
     for ended in [true, false] {
         let path = fresh_path("stopped");
         let mut holder = Beside::start(alone(NAME, OWN_PROCESS, &path));
         let others = client();
         every_subject(|_| drop(holder.says("holding:")));
-        // By then the nodes are watched, so the client is notified of their end and its session's at once.
+        // After this time, the nodes are watched, so the client is notified at once when they or its session end.
         let begun = Instant::now();
         wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
         let visitors = Mutex::new(Vec::new());
@@ -190,7 +191,7 @@ fn stopped_process_sees_its_losses_first() {
             visitor.comes_in();
             visitor.leaves();
         }
-        // Long enough for the holder to notice by its clock as well.
+        // Long enough for the holder to detect the loss by its clock as well.
         let long = if ended { SESSION * 5 / 4 } else { SESSION * 15 / 16 };
         wait_until("it has been stopped for long", SOON, || begun.elapsed() > long);
         holder.signal(Signal::SIGCONT);

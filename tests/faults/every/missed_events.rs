@@ -1,15 +1,15 @@
-//! Missing events. Servers with the fix of CVE-2024-23944 send no event of a node to clients that may not
-//! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
+//! Missing events. Servers with the fix of CVE-2024-23944 send no event for a node to clients that are not allowed to
+//! read it at that time. No call depends on an event alone: a missing one delays it by a few session timeouts at most.
 
 use zoolock::{CancelToken, Kind};
 
 use super::*;
 use crate::{SHORT, hide};
 
-/// The longest time until the next look. A client checks its holds each quarter of a session timeout.
+/// The longest time until a client checks again. It checks its holds every quarter of a session timeout.
 const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
-/// Whether the scene's waiter watches this node. For a permit that is the directory.
+/// Returns whether the scene's waiter watches this node, or its directory if it is a permit.
 fn is_watched(scene: &Scene, node: &str) -> bool {
     let answer = match scene.subject.shown_as()[0] {
         Kind::Permit => format!("< GetChildren {}", node.rsplit_once('/').unwrap().0),
@@ -18,7 +18,7 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
     scene.log().contains(&answer)
 }
 
-/// A list shows unreadable nodes, but an unreadable single node shows nothing.
+/// Lists show unreadable nodes, but an unreadable node of an `EphemeralLock` shows nothing.
 #[test]
 fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
@@ -43,7 +43,7 @@ fn waiter_without_read_permission_polls_or_is_denied() {
             let looks = || scene.proxy.requests(Op::GetChildren) > lists;
             wait_until("it looks again", SOON, looks);
         });
-        assert!(!waiter.is_in() && scene.rival.is_held(), "{name}: two at once");
+        assert!(!waiter.is_in() && scene.rival.is_held(), "{name}: two holders");
         scene.rival.unlock().unwrap();
         in_time(name, LOOK, || waiter.comes_in());
         waiter.leaves();
@@ -51,14 +51,14 @@ fn waiter_without_read_permission_polls_or_is_denied() {
     });
 }
 
-/// A request for watches does not show that a node may not be read. So the first wait reads, and so does the
-/// next after one that had to look.
+/// A request for watches does not reveal that a node is unreadable. Therefore, the first wait reads the node, and so
+/// does the next wait after one that had to list again.
 #[test]
 fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let (path, others) = (fresh_path("unreadable"), client());
     let (proxy, own) = behind_a_proxy(SHORT);
     let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
-    // A directory that stays, and so does what is known of it.
+    // The directory is persistent, so the client keeps its record of it.
     shared_probe().unwrap().create_all(&path).unwrap();
     let hides = || {
         rival.lock().unwrap();
@@ -73,7 +73,7 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     is_denied("at first");
     rival.unlock().unwrap();
     rival.lock().unwrap();
-    assert!(!own.try_lock_for(BRIEFLY).unwrap(), "a node that may be read");
+    assert!(!own.try_lock_for(BRIEFLY).unwrap(), "the node is readable");
     rival.unlock().unwrap();
     hides();
     let sent = |op| proxy.requests(op);
@@ -82,9 +82,9 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let waiting = locking_by(&own, &token);
     wait_until("it watches", SOON, || sent(Op::SetWatches) > watches);
     let lists = sent(Op::GetChildren);
-    in_time("a look", LOOK, || wait_until("it looks", SOON, || sent(Op::GetChildren) > lists));
+    in_time("a list", LOOK, || wait_until("it lists", SOON, || sent(Op::GetChildren) > lists));
     token.cancel();
     assert!(waiting.result("a waiter").is_err());
-    is_denied("after a look");
+    is_denied("after a list");
     rival.unlock().unwrap();
 }

@@ -1,11 +1,11 @@
-//! Unlocks in the background, right before the end of the client, or without permission to delete.
+//! Unlocks in the background, right before the client ends, or without permission to delete.
 
 use super::*;
 
 /// Operators may allow clients to create nodes but not to delete them.
 #[test]
 fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
-    // READ, WRITE and CREATE, no DELETE.
+    // READ, WRITE and CREATE, but not DELETE.
     const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let what = subject.name;
@@ -42,7 +42,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         let stuck = subject.nodes_of_one();
         wait_until("it is said", SOON, || stays() == stuck);
         let nodes = subject.await_nodes(&scene.path, stuck);
-        // A later call would wait behind the node that stays.
+        // A later call would have to wait behind the node that could not be deleted.
         if subject.is_exclusive() {
             let again = scene.own.try_lock_for(SOON);
             println!("{what}, again: {again:?}");
@@ -51,18 +51,18 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         }
         assert!(!scene.rival.try_lock().unwrap(), "{what}");
         await_nothing_left(&scene.client);
-        // The answer to a transaction has its errors inside.
+        // The answer to a transaction contains the errors of its operations.
         let is_refused = |line: &&String| line.contains("< Delete") && line.contains(" error ");
         let tries = scene.proxy.log().iter().filter(is_refused).count();
         println!("{what}: {tries} tries");
-        assert_eq!((tries, stays()), (stuck, stuck), "{what}: each is tried once, and said once");
+        assert_eq!((tries, stays()), (stuck, stuck), "{what}: each is tried and logged once");
         assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
         scene.client.close().unwrap();
         assert_eq!(scene.nodes(), [""; 0], "{what}");
     });
 }
 
-/// A release in the background and the next thread's create are one request.
+/// The deletion in the background and the next thread's create are sent as one request.
 #[test]
 fn background_release_waits_for_no_other_thread() {
     let is_one = |subject: Subject| {

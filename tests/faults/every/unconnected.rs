@@ -1,4 +1,4 @@
-//! Calls that wait for their turn, but not for long without a connection, or for longer.
+//! Calls that wait for the lock, but not long without a connection, and calls that wait longer.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use zoolock::{ClientState, HoldState, Wait};
 
 use super::*;
 
-/// How long the calls of these tests wait for a connection.
+/// How long the calls of these tests wait without a connection.
 const BRIEF: Duration = Duration::from_millis(300);
 
 fn is_disconnected(error: &Error) -> bool {
@@ -21,11 +21,11 @@ fn await_suspended(scene: &Scene) {
 #[test]
 fn wait_ends_after_its_time_without_a_connection() {
     every_subject(|subject| {
-        // A create without an answer is looked for as long as a session lives.
+        // If a create has no answer, the client searches for its node for as long as a session lasts.
         let scene = Scene::start(subject, "unconnected", SESSION);
         scene.rival.lock().unwrap();
         let asks = [Wait::FOREVER, Wait::within(LONG)].map(|wait| wait.for_connection(BRIEF));
-        // One waits at the servers, and the others behind its thread or beside it.
+        // One call waits on the servers, and the others behind it in the process or beside it.
         let waiting = asks.each_ref().map(|wait| {
             let (own, ask) = (scene.own.clone(), Ask::Within(wait.clone()));
             Task::spawn_blocked(move || own.enter(&ask))
@@ -33,7 +33,7 @@ fn wait_ends_after_its_time_without_a_connection() {
         let patient = scene.own.clone();
         let patient = Task::spawn_blocked(move || patient.lock().and_then(|()| patient.unlock()));
         let queued = || in_use(&scene.client.stats()) > 0;
-        wait_until("somebody waits at the servers", SOON, queued);
+        wait_until("a call waits on the servers", SOON, queued);
         scene.proxy.cut_off();
         for (wait, waiting) in asks.iter().zip(&waiting) {
             let ended = waiting.result("a call without a connection");
@@ -49,7 +49,7 @@ fn wait_ends_after_its_time_without_a_connection() {
         scene.proxy.restore();
         scene.rival.unlock().unwrap();
         patient.result("the call that waits for a connection").unwrap();
-        // With a connection the limit does not matter.
+        // With a connection, the limit has no effect.
         let wait = Wait::within(SOON).for_connection(Duration::ZERO);
         wait_until("it is connected", SOON, || scene.client.state() == ClientState::Connected);
         assert!(scene.own.enter(&Ask::Within(wait)).unwrap(), "{}", subject.name);
@@ -63,7 +63,7 @@ fn restart_of_the_only_server_costs_no_lock_and_no_position() {
     let server = Server::start().unwrap();
     let connect = || client_of(&server.connect_string(), LONG);
     let (ours, others, queues) = (connect(), connect(), Mutex::new(Vec::new()));
-    // Reentrant holds belong to their threads, so a visitor has each of them.
+    // Reentrant holds belong to their threads, so each one needs a visitor with a thread of its own.
     every_subject(|subject| {
         let path = subject.path_in("/queues");
         let holder = Visitor::start(subject.at(&ours, &path));

@@ -1,4 +1,4 @@
-//! The faults of a plan, as real networks, processes, servers and operators have them.
+//! The faults of a plan, as they occur in real networks, processes, servers and operations.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::scene::Scene;
 use crate::servers::{below, delete_if_there};
 
 impl Scene<'_> {
-    /// Makes a fault happen at its time, and ends it. Returns false if it was left out.
+    /// Carries out a fault, including its end. Returns false if the fault was left out.
     pub(crate) fn carry_out(&self, fault: Fault) -> Outcome<bool> {
         match fault {
             Fault::Frame { client, is_up, of, nth, what } => {
@@ -37,7 +37,7 @@ impl Scene<'_> {
             FaultKind::Refuse { client, time } => {
                 Ok(self.for_a_while(client, time, FaultProxy::cut_off))
             }
-            // A signal stops all threads of a process, and others cannot tell it from a machine that sleeps.
+            // A signal stops all threads of a process, which others cannot distinguish from a suspended machine.
             FaultKind::Freeze { client, time }
             | FaultKind::Stall { client, time }
             | FaultKind::Sleep { client, time, .. } => {
@@ -69,23 +69,23 @@ impl Scene<'_> {
                     self.delete(probe, node)
                 })
             }),
-            // The replay sends them to a real server. What clients make of them, `tests/contracts` shows.
+            // The replay sends these to a real server. `tests/contracts` tests how clients react to them.
             FaultKind::Plant { .. } | FaultKind::Scribble { .. } => Ok(false),
-            // They need another machine: its clock, its memory, its names.
+            // These faults would require another machine, with its own clock, memory and names.
             FaultKind::ClockStep { .. } | FaultKind::Full { .. } | FaultKind::NoThreads { .. } => {
                 Ok(false)
             }
             FaultKind::Move { .. } | FaultKind::NoName { .. } => Ok(false),
-            // No proxy knows when, and no server does it when asked.
+            // A proxy does not know the right time for these, and a server does not do them on request.
             FaultKind::Useless { .. } | FaultKind::Lag { .. } | FaultKind::Rob => Ok(false),
-            // The observer sets no rights. Tests in `tests/faults` take them away.
+            // The observer does not change permissions. Tests in `tests/faults` revoke them.
             FaultKind::Hide { .. } | FaultKind::HideDirectory { .. } | FaultKind::Forbid { .. } => {
                 Ok(false)
             }
         }
     }
 
-    /// Has a frame lost, or late.
+    /// Makes a proxy lose or delay a frame.
     fn meet_frame(&self, client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault) -> bool {
         let (op, nth) = (op(of), nth.into());
         match what {
@@ -105,12 +105,12 @@ impl Scene<'_> {
                     held.release();
                 }
             }),
-            // Nobody else can act right then.
+            // No other client can act at that exact moment.
             FrameFault::Freezes(_) | FrameFault::Meets(..) => false,
         }
     }
 
-    /// Applies the fault to all proxies of a client: it uses one at a time, and may move to any other.
+    /// Applies the fault to all proxies of a client, because it uses one at a time and may switch to any other.
     pub(crate) fn each(&self, client: usize, fault: impl Fn(&FaultProxy)) -> bool {
         self.networks.get(client).map(|network| network.iter().for_each(fault)).is_some()
     }
@@ -124,12 +124,12 @@ impl Scene<'_> {
         is_there
     }
 
-    /// Has an operator act, who gives up if the node goes or the servers are away.
+    /// Acts as an operator, who gives up if the node is deleted or the servers are unavailable.
     fn operate(&self, act: impl Fn(&Probe) -> io::Result<bool>) -> Outcome<bool> {
         self.servers.ask(|probe| Ok(act(probe).unwrap_or_default())).map_err(Into::into)
     }
 
-    /// Returns the nodes of sessions at a place and below.
+    /// Returns the nodes of sessions at a place and below it.
     fn nodes(&self, probe: &Probe, place: Place) -> io::Result<Vec<String>> {
         let all = below(probe, &format!("{}{place}", self.root))?;
         let of_sessions = all.into_iter().filter(|(_, stat)| stat.ephemeral_owner > 0);
@@ -160,7 +160,7 @@ impl Scene<'_> {
 
 fn op(of: Of) -> Op {
     match of {
-        // The most frequent one.
+        // The most frequent request.
         Of::Any | Of::List => Op::GetChildren,
         Of::Create => Op::Create,
         Of::Delete => Op::Delete,

@@ -1,5 +1,5 @@
-//! Holders that die in many ways, one after the other, beside a reaper: how soon the next has the lock, and whether
-//! it is alone.
+//! Holders that die in many ways, one after another, while a reaper runs: how soon the next one has the lock, and
+//! whether it is the only holder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,25 +21,25 @@ use crate::servers::Servers;
 
 const LOCK: &str = "/kills";
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many wait at a time.
+/// How many clients wait at a time.
 const WAITING: usize = 3;
-/// The ways to die, and the signals that end a process then.
+/// The ways to die, and the signals that end the process.
 const WAYS: [(&str, i32); 5] =
     [("SIGKILL", 9), ("SIGTERM", 15), ("SIGSEGV", 11), ("abort", 6), ("exit", 0)];
 
-/// What a holder says that has the lock and the file.
+/// What a holder prints if it has both the lock and the file.
 const ALONE: &str = "alone";
 
-/// What a holder has to know.
+/// The input of a holder.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Facts {
     connect: String,
-    /// The socket of the reaper, and the file that a holder locks.
+    /// The socket of the reaper, and the file that a holder locks in addition.
     reaper: PathBuf,
     lock_file: PathBuf,
 }
 
-/// Kills so many holders. Returns false if two had the lock, or if somebody waited until the servers ended a session.
+/// Kills this many holders. Returns false if two held the lock, or if a waiter had to wait until a session expired.
 pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("kills-").tempdir()?;
     let servers = Servers::start(ensemble)?;
@@ -87,17 +87,17 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     Ok(late + overlaps == 0)
 }
 
-/// The process of a holder.
+/// Runs in the process of a holder.
 pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     let builder = Client::builder(&facts.connect).session_timeout(TIMEOUT);
     let client = builder.reaper(facts.reaper).connect()?;
     let lock = DistributedLock::new(&client, LOCK)?;
-    // A death before would be one without a reaper.
+    // If the process died earlier, it would die without a reaper.
     while !client.stats().is_registered {
         thread::yield_now();
     }
     lock.lock()?;
-    // The system ends it with the process.
+    // The system unlocks the file when the process ends.
     let lock_file = File::open(facts.lock_file)?;
     println!("{}", if lock_file.try_lock().is_ok() { ALONE } else { "overlap" });
     let mut signal = String::new();
@@ -105,14 +105,14 @@ pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     match signal.trim().parse()? {
         0 => exit(0),
         6 => abort(),
-        // The first time, the runtime looks for an overflow of a stack in a SIGSEGV.
+        // On the first SIGSEGV, the runtime only checks for a stack overflow.
         signal => loop {
             kill_process(getpid(), Signal::from_named_raw(signal).ok_or("no signal")?)?;
         },
     }
 }
 
-/// Starts a process that waits for the lock, holds it, and dies as it is told.
+/// Starts a process that waits for the lock, holds it, and dies on request.
 fn start(facts: &Facts, say: &Sender<(u32, String, Instant)>) -> Outcome<Child> {
     let mut process = Role::Holder(facts.clone()).start()?;
     let output = process.stdout.take().ok_or("a pipe is missing")?;

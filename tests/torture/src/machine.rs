@@ -1,5 +1,5 @@
-//! What the machine and the servers are to blame for: how late a thread wakes that only sleeps, and how long a server
-//! takes for a write from beside the clients. Either may cost a hold, or make a call late.
+//! Delays that the machine and the servers cause: how late a thread wakes that only sleeps, and how long a server needs
+//! for a write that does not come from the clients. Either may cost a hold or make a call late.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use crate::protocol::now;
 
 const NAP: Duration = Duration::from_millis(20);
 
-/// A look at the machine: when it began, how late the thread woke, and when the server had answered.
+/// A measurement: when it began, how late the thread woke, and when the server had answered.
 type Look = (Nanos, Nanos, Option<Nanos>);
 
-/// Looks at the machine and at one of the servers as long as this program runs.
+/// Measures the machine and one of the servers for as long as this program runs.
 #[derive(Clone, Default)]
 pub(crate) struct Machine(Arc<Mutex<Vec<Look>>>);
 
@@ -40,7 +40,7 @@ impl Machine {
         machine
     }
 
-    /// Adds to a history what was seen during its time.
+    /// Adds the measurements of its period to a history.
     pub(crate) fn add_to(&self, history: &mut History) {
         let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = history.begun;

@@ -34,7 +34,7 @@ use protocol::Role;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock_simulation::plan;
 
-/// What the lock objects of the simulation's clients need to know of their paths.
+/// What the lock objects of the simulation's clients require of their paths.
 mod monitor {
     pub(crate) use zoolock_simulation::{READ, SECOND, identity, limit};
 }
@@ -68,7 +68,7 @@ struct Options {
     /// Instead, kill N holders while a reaper runs, and measure when the next holder has the lock
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
-    /// What a copy of this program is, as JSON
+    /// The role of this copy of the program, as JSON
     #[arg(long, hide = true)]
     role: Option<String>,
 }
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Is a copy, which ends with the program that has started it, even if it is stopped and cannot notice.
+/// Runs as a copy, which ends with the program that started it, even if the copy is stopped and cannot react.
 fn be(role: &str) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     match serde_json::from_str(role)? {

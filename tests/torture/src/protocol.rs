@@ -1,5 +1,5 @@
-//! Copies of this program, and what the client processes among them tell: lines of JSON on their standard output. The
-//! end of their standard input says that all faults are over.
+//! Copies of this program, and what the client processes among them report: lines of JSON on their standard output.
+//! When their standard input ends, all faults are over.
 
 use std::env;
 use std::io::{BufRead, Write, stdout};
@@ -17,7 +17,7 @@ use crate::kills::Facts;
 /// The directory of all guarded writes: each creates a node, whose transaction shows the order.
 pub(crate) const JOURNAL: &str = "/journal";
 
-/// What a copy of this program is, and what it has to know.
+/// The role of a copy of this program, and its input.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Role {
     Client(ClientOptions),
@@ -28,7 +28,7 @@ impl Role {
     pub(crate) fn start(&self) -> Outcome<Child> {
         let mut program = Command::new(env::current_exe()?);
         program.arg("--role").arg(serde_json::to_string(self)?);
-        // The coordinator gets the terminal's interrupt, and ends the others with itself.
+        // Only the coordinator receives the terminal's interrupt. When it ends, so do the others.
         program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         Ok(program.spawn()?)
     }
@@ -36,7 +36,7 @@ impl Role {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// A call begins, for a lock in this mode or for something else.
+    /// A call begins, for a lock in this mode or for another purpose.
     Began {
         by: WorkerId,
         op: String,
@@ -48,22 +48,22 @@ pub(crate) enum Event {
     Called(WorkerId, Call),
     Granted(Grant),
     Lost(HoldId, Nanos, String),
-    /// The unlock begins.
+    /// An unlock begins.
     Leaving(HoldId, Nanos),
     Ended(HoldId, Unlocked, Nanos),
     Committed(Commit),
-    /// The client deletes the node of another one.
+    /// The client deletes the node of another client.
     Deletes(String, Nanos),
-    /// The client asks for the end of its session.
+    /// The client requests the end of its own session.
     Expires,
     /// Behaviour that the library must not show.
     Unexpected(String),
-    /// All steps are done.
+    /// All steps are completed.
     Idle,
 }
 
 impl Event {
-    /// Tells the coordinator, which this process does not survive.
+    /// Reports the event to the coordinator. This process ends with the coordinator.
     pub(crate) fn report(&self) {
         let line = serde_json::to_string(self).unwrap_or_default();
         if writeln!(stdout().lock(), "{line}").is_err() {
@@ -71,7 +71,7 @@ impl Event {
         }
     }
 
-    /// Reads the next event. `None` at the end, also in a line that a killed process has not finished.
+    /// Reads the next event. Returns `None` at the end, or for a line that a killed process has not completed.
     pub(crate) fn read(from: &mut impl BufRead) -> Option<Event> {
         let mut line = String::new();
         from.read_line(&mut line).ok()?;
@@ -79,7 +79,7 @@ impl Event {
     }
 }
 
-/// Nanoseconds of the machine's monotonic clock, which all processes share.
+/// Returns the nanoseconds of the machine's monotonic clock, which all processes share.
 pub(crate) fn now() -> Nanos {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

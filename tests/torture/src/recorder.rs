@@ -1,4 +1,4 @@
-//! The history of a plan, as its client processes and its faults report it.
+//! The history of a plan, as reported by its client processes and its faults.
 
 use std::io::BufReader;
 use std::process::ChildStdout;
@@ -17,13 +17,13 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) history: History,
-    /// Clients that have done all steps, or have gone.
+    /// How many clients have completed all steps, or have ended.
     pub(crate) idle: usize,
-    /// Clients whose reports have ended.
+    /// How many clients have stopped reporting.
     pub(crate) gone: usize,
-    /// How many events there were.
+    /// How many events were reported.
     pub(crate) events: u64,
-    /// Nodes that somebody deletes, and when.
+    /// Nodes that someone deletes, and when.
     deleted: Vec<(String, Nanos)>,
 }
 
@@ -37,13 +37,13 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until this is so; returns false after the limit.
+    /// Waits until the condition is met. Returns false after the limit.
     pub(crate) fn wait(&self, limit: Duration, is_so: impl Fn(&State) -> bool) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), limit, |state| !is_so(state));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Records all that a client process reports. `expire` ends its session.
+    /// Records everything that a client process reports. `expire` ends its session.
     pub(crate) fn listen(&self, from: Option<ChildStdout>, expire: impl Fn()) {
         let mut from = from.map(BufReader::new);
         let mut is_idle = false;
@@ -87,18 +87,18 @@ impl State {
         }
     }
 
-    /// Notes that somebody deletes a node, by its path.
+    /// Records that someone deletes a node, identified by its path.
     pub(crate) fn deletes(&mut self, path: &str, at: Nanos) {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.deleted.push((name.to_owned(), at));
     }
 
-    /// Notes that a client could not know the state of its holds since then.
+    /// Records that a client could not know the state of its holds in this period.
     pub(crate) fn doubt(&mut self, process: usize, begun: Nanos, over: Nanos) {
         self.history.doubts.push(Doubt { process, path: None, begun, over });
     }
 
-    /// Finishes the history: holders whose nodes were deleted notice within a session timeout.
+    /// Completes the history: holders whose nodes were deleted detect that within a session timeout.
     pub(crate) fn finish(&mut self, timeout: Duration) {
         self.history.over = Some(now());
         for (name, begun) in &self.deleted {

@@ -1,7 +1,7 @@
-//! Replays the traffic of the simulated server against a real one, and compares all that the two send.
+//! Replays the traffic of the simulated server against a real one, and compares everything that the two send.
 //!
-//! A seed of the simulation is run and recorded. Then the same requests go to a real server, one at a time, in the
-//! order in which the simulated server carried them out. `tests/simulation/README.md` says what is compared.
+//! A seed of the simulation is run and recorded. Then, the same requests are sent to a real server, one at a time, in
+//! the order in which the simulated server carried them out. `tests/simulation/README.md` describes what is compared.
 
 mod fields;
 mod numbers;
@@ -18,15 +18,15 @@ use crate::Outcome;
 use crate::servers::{below, delete_if_there};
 use seed::{Counts, Replay};
 
-/// The operator, who may do everything, and the hash of the password as the server's property has it.
+/// The operator, who has all permissions, and the hash of the password for the server's property.
 const SUPER: &[u8] = b"super:secret";
 const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
-/// Replays `count` seeds from `first` on. Returns false at the first difference.
+/// Replays `count` seeds, starting with `first`. Returns false at the first difference.
 pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
     let server = Server::builder()
         .jvm_flag(&format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}"))
-        // The simulated server says when it deletes an empty container.
+        // The simulated server determines when an empty container is deleted.
         .jvm_flag("-Dznode.container.checkIntervalMs=2000000000")
         .start()?;
     let operator = Probe::connect(server.address())?;
@@ -57,13 +57,13 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
     println!("{replayed} of {count} seeds replayed: {counts:?}");
     left_out.iter().for_each(|(reason, count)| println!("{count} seeds left out: {reason}"));
     if replayed == 0 || counts.events == 0 {
-        println!("it is no test");
+        println!("nothing was replayed");
         return Ok(false);
     }
     Ok(true)
 }
 
-/// Deletes all nodes, except those of the server.
+/// Deletes all nodes, except those that belong to the server.
 fn delete_all(operator: &Probe) -> io::Result<()> {
     let all = below(operator, "")?;
     let mut own = all.iter().filter(|(node, _)| !node.starts_with("/zookeeper"));

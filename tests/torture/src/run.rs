@@ -1,4 +1,4 @@
-//! Plays many plans, some at a time, and sums up what came of them.
+//! Runs many plans, some at a time, and sums up the results.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,32 +14,31 @@ use crate::scene::{Played, REAPER, play};
 use crate::servers::Servers;
 use crate::{Options, Outcome, stops};
 
-/// How many plans are played at a time.
+/// How many plans run at a time.
 const AT_ONCE: usize = 24;
-/// Plans of guarded writes keep the machine busy.
+/// Fewer plans of guarded writes run at a time, because they keep the machine busy.
 const GUARDS_AT_ONCE: usize = 6;
 /// One in this many plans is about guarded writes.
 const GUARDED: u64 = 12;
 /// How many violations of a plan are shown.
 const SHOWN: usize = 20;
-/// In one of this many plans, a client is killed, because the simulation cannot kill a real
-/// process.
+/// In one of this many plans, a client is killed, because the simulation cannot kill a real process.
 const KILLED: u64 = 3;
-/// In milliseconds of a plan.
+/// The latest time of a kill in a plan, in milliseconds.
 const LATEST_KILL: u64 = 20_000;
-/// How many plans a seed of the run has.
+/// How many plans one seed of the run has.
 const PLANS: u64 = 1_000_000;
 /// Pauses, work and the times of faults are divided by this, to save time.
 const SHARE: u32 = 4;
 
-/// Returns the plan of a seed, or the one of guarded writes.
+/// Returns the plan of a seed, or its variant with guarded writes.
 pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
     let mut plan = Plan::of(seed);
     if guards {
         stops::guard(&mut plan);
     } else if seed.is_multiple_of(KILLED) {
         let random = &mut fastrand::Rng::with_seed(seed);
-        // Some plans have only programs without locks.
+        // Some plans consist only of programs without locks.
         if let Some(client) = random.choice(0..plan.clients.len()) {
             let when = Duration::from_millis(random.u64(..LATEST_KILL));
             plan.faults.push(Fault::At { when, what: FaultKind::Kill { client } });
@@ -62,7 +61,7 @@ struct Total {
     faults: BTreeMap<String, usize>,
 }
 
-/// Returns false if anything is wrong with zoolock.
+/// Returns false if the run finds an error in zoolock.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     println!("seed {seed}");
@@ -86,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         let plan = options.plan.unwrap_or(seed * PLANS + sums.begun);
         let guards = options.stops.is_some()
             || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
-        // A hold that is lost before has no excuse by the servers.
+        // Until a server is disturbed, the loss of a hold cannot be excused by the servers.
         let may_disturb_servers =
             options.plan.is_some() || sums.found.acquisitions >= options.acquisitions / 4;
         sums.begun += 1;
@@ -112,7 +111,7 @@ impl Total {
     fn add(&mut self, plan: u64, played: Outcome<Played>) {
         self.played += 1;
         let Played { found, linearized, faults } = played.unwrap_or_else(|error| {
-            let violations = vec![format!("it could not be played: {error}")];
+            let violations = vec![format!("it could not be run: {error}")];
             Played { found: Findings { violations, ..Default::default() }, ..Default::default() }
         });
         for violation in found.violations.iter().take(SHOWN) {
@@ -147,7 +146,7 @@ impl Total {
     }
 }
 
-/// Names a fault by its variant.
+/// Returns the name of a fault's variant.
 fn name(fault: Fault) -> String {
     let text = match fault {
         Fault::Frame { what, .. } => format!("Frame::{what:?}"),

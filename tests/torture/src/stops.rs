@@ -1,4 +1,4 @@
-//! Plans of guarded writes: holders that write are stopped, and go on after others have their locks and have written.
+//! Plans of guarded writes: holders that write are stopped, and continue after others have the locks and have written.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ const THREADS: usize = 2;
 const ACQUISITIONS: usize = 60;
 const WRITES: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The highest number of simultaneously stopped clients, so that one is left to take over.
+/// The maximum number of clients stopped at a time, so that at least one is left to take over.
 const AT_ONCE: usize = 3;
-/// The time in which others enter while a client is stopped: its session ends after its timeout and a tick.
+/// How long others may take to acquire a lock whose client is stopped: its session expires after a timeout and a tick.
 const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(3);
-/// How long requests are held. Later nobody would wait for their answers.
+/// How long requests are held. After this time, their clients would no longer wait for the answers.
 const REQUESTS_WAIT: Duration = Duration::from_millis(TIMEOUT.as_millis() as u64 * 2 / 9);
 const ON_THE_WAY_WITHIN: Duration = Duration::from_secs(1);
 const PLACE: Place = Place(5);
 
-/// Turns a plan into one whose clients only guard writes, at one place.
+/// Turns a plan into one whose clients only guard writes, all at one place.
 pub(crate) fn guard(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed);
     let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Several];
@@ -60,7 +60,7 @@ pub(crate) fn guard(plan: &mut Plan) {
 }
 
 impl Scene<'_> {
-    /// Stops clients until all are done.
+    /// Stops clients until all have completed their steps.
     pub(crate) fn stop_holders(&self) -> Outcome<()> {
         let random = &mut Rng::with_seed(self.plan.seed);
         while !self.is_over_in(Duration::from_millis(random.u64(100..500))) && !self.is_idle() {
@@ -106,7 +106,7 @@ impl Scene<'_> {
         stopped.into_iter().try_for_each(|(client, since)| self.resume(client, since))
     }
 
-    /// Returns when it holds a request of each client, or of as many as write now.
+    /// Returns when a request of each client is held, or of as many clients as are currently writing.
     fn hold_requests(&self, clients: &[usize]) -> Vec<Hold> {
         let of = |&client: &usize| {
             self.networks[client].iter().map(|proxy| proxy.hold_request(Op::Multi, 1)).collect()
@@ -125,7 +125,7 @@ impl Scene<'_> {
         open.filter(|hold| clients.contains(&hold.by.process)).collect()
     }
 
-    /// Deletes the nodes of these holds, and those of waiters in the same sessions, which would block everybody else.
+    /// Deletes the nodes of these holds, and those of waiters in the same sessions, which would block all others.
     fn delete_nodes(&self, probe: &Probe, holds: &[HoldId]) -> std::io::Result<()> {
         let state = self.recorder.state();
         let grants = holds.iter().filter_map(|&hold| state.history.grant(hold));

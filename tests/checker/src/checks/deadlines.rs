@@ -1,4 +1,4 @@
-//! Whether calls returned in time.
+//! Checks whether calls returned in time.
 
 use super::{Case, Findings};
 use crate::time::{difference, millis, nanos};
@@ -9,7 +9,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
         return;
     }
     let overshoot = nanos(case.margins.overshoot);
-    // The delay of a thread that only sleeps is the machine's fault.
+    // If a thread that only sleeps is late, the machine is the cause.
     let most = overshoot + history.naps.iter().max().copied().unwrap_or(0) as i64;
     for (by, call) in &history.calls {
         let late = call.deadline.map(|deadline| difference(call.ended, deadline));

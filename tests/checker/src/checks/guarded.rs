@@ -1,4 +1,4 @@
-//! Whether late guarded writes were applied. The evidence is ZooKeeper's data and transaction numbers.
+//! Checks whether late guarded writes were applied, based on ZooKeeper's data and transaction numbers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,23 +7,23 @@ use crate::event::{Answer, Carried, Commit, HoldId, Overtaken};
 use crate::history::History;
 use crate::lock::Mode;
 
-/// The fate of guarded writes.
+/// What happened to guarded writes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guarded {
-    /// The number of times that processes were stopped.
+    /// How many times processes were stopped.
     pub stops: usize,
     /// Commits that were applied.
     pub commits: usize,
-    /// Commits answered after another holder had the lock and had committed. The look at the lease refused
-    /// them without a request.
+    /// Commits that were answered after another holder had acquired the lock and committed, and that the client refused
+    /// without a request, because of its lease.
     pub refused_by_lease: usize,
-    /// The same, refused by the servers.
+    /// The same, but refused by the servers.
     pub refused_by_servers: usize,
-    /// The same, applied earlier with the answer under way.
+    /// The same, but applied earlier, with the answer still in flight.
     pub late_answers: usize,
     /// Commits without an answer.
     pub unknown: usize,
-    /// Late commits that were applied nevertheless.
+    /// Late commits that were applied although they should have been refused.
     pub stale: usize,
 }
 
@@ -33,7 +33,7 @@ impl Guarded {
         self.refused_by_lease + self.refused_by_servers
     }
 
-    /// Adds the figures of another history.
+    /// Adds the counts of another history.
     pub fn add(&mut self, other: &Guarded) {
         self.stops += other.stops;
         self.commits += other.commits;
@@ -53,16 +53,16 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     check_late(found, history);
 }
 
-/// A hold's writes precede all writes of the next one.
+/// The writes of a hold must precede all writes of the next hold.
 fn check_order(found: &mut Findings, case: Case<'_>) {
-    // Holds of threads that hand the node on have one token.
+    // Threads that hand a node over to each other have holds with the same token.
     let place = |entry: &&Carried| {
         let granted = case.history.grant(entry.hold).map_or(0, |grant| grant.at);
         (entry.path, entry.token, granted, entry.hold)
     };
     let mut entries: Vec<&Carried> = case.history.carried_out.iter().collect();
     entries.sort_by_key(place);
-    // Readers write concurrently, so the first write after theirs is a writer's.
+    // Readers write concurrently, so the next write that must follow theirs is a writer's.
     let mut next: [Option<&Carried>; 2] = [None; 2];
     for writes in entries.chunk_by(|one, other| place(one) == place(other)).rev() {
         let first = writes[0];
@@ -95,7 +95,7 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
     }
 }
 
-/// Refused writes are absent, and accepted ones are present.
+/// Refused writes must be absent, and accepted ones must be present.
 fn check_answers(found: &mut Findings, history: &History) {
     let entries: HashSet<_> =
         history.carried_out.iter().map(|entry| (entry.hold, entry.number)).collect();
@@ -112,7 +112,7 @@ fn check_answers(found: &mut Findings, history: &History) {
     }
 }
 
-/// No commit is applied after another holder has taken over.
+/// No commit may be applied after another holder has taken over.
 fn check_late(found: &mut Findings, history: &History) {
     let overtaken: HashMap<HoldId, &Overtaken> =
         history.overtaken_guards.iter().map(|overtaken| (overtaken.hold, overtaken)).collect();
@@ -151,7 +151,8 @@ mod tests {
     use crate::notation::{commit, history_of, hold, locks};
     use crate::rules::{Margins, Rules};
 
-    /// Holds of a lock, and what was carried out for some: the hold, its token, the number of the commit and the transaction.
+    /// Holds of a lock, with the writes that were carried out: the hold, its token, the numbers of commit and
+    /// transaction.
     fn history(carried: &[(&str, u64, u32, i64)]) -> History {
         let mut history = history_of("1 A mutex 10, 20 A2 mutex 10, 50 B mutex 20, 90 C mutex 30");
         let entry = |&(name, token, number, zxid)| {
@@ -190,9 +191,9 @@ mod tests {
     fn write_after_the_next_holders_first_is_stale() {
         let stale = |carried: &[_]| findings(&history(carried)).guarded.stale;
         assert_eq!(stale(&[("A", 10, 0, 22), ("B", 20, 0, 21)]), 1);
-        // Past a holder in between.
+        // Even if a third holder came in between.
         assert_eq!(stale(&[("C", 30, 0, 31), ("B", 20, 0, 21), ("A", 10, 0, 40)]), 1);
-        // Threads of a process with one token write in turn.
+        // Threads of one process that share a token write one after another.
         assert_eq!(stale(&[("A", 10, 0, 11), ("A2", 10, 0, 12)]), 0);
         assert_eq!(stale(&[("A", 10, 0, 13), ("A2", 10, 0, 12)]), 1);
     }

@@ -1,4 +1,4 @@
-//! The first checker looks at times and capacities. It does not know how the locks work.
+//! The first checker examines times and capacities. It does not depend on how the locks work.
 
 mod deadlines;
 mod guarded;
@@ -19,19 +19,19 @@ use timeline::Timeline;
 /// Findings in a history.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Calls that were granted what they asked for.
+    /// Calls that were granted what they requested.
     pub acquisitions: usize,
-    /// Holds that overlapped where no lock can prevent it.
+    /// Holds that overlapped in a way that no lock can prevent.
     pub overlaps_expected: usize,
-    /// Holds lost before their unlock.
+    /// Holds that were lost before they were unlocked.
     pub losses: usize,
-    /// The fate of guarded writes.
+    /// What happened to guarded writes.
     pub guarded: Guarded,
-    /// Violations, a line each.
+    /// The violations, one per line.
     pub violations: Vec<String>,
 }
 
-/// A history, and the rules for it.
+/// A history, and the rules that apply to it.
 #[derive(Clone, Copy)]
 struct Case<'h> {
     locks: &'h [Lock],
@@ -40,7 +40,7 @@ struct Case<'h> {
     history: &'h History,
 }
 
-/// Checks a history about these locks.
+/// Checks a history of these locks.
 pub fn check(locks: &[Lock], margins: &Margins, rules: &Rules, history: &History) -> Findings {
     let mut found = Findings::default();
     let case = Case { locks, margins, rules, history };

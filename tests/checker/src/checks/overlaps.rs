@@ -1,11 +1,11 @@
-//! Whether more holds were at a path than fit.
+//! Checks whether a path had more holds at a time than fit.
 
 use super::Findings;
 use super::timeline::{Entry, Timeline};
 use crate::event::Grant;
 use crate::time::{Nanos, difference, millis};
 
-/// A sign of too many holds: a grant does not fit beside those that had not ended.
+/// Reports a grant that does not fit beside the holds that have not ended.
 pub(super) fn check(found: &mut Findings, timeline: &Timeline<'_>) {
     let capacity = timeline.lock.what.capacity();
     for entry in timeline.entries.iter().filter(|entry| entry.load > capacity) {

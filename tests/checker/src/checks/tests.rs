@@ -1,5 +1,5 @@
-//! For each property, a wrong history that is rejected, by both checkers where both check it, and similar
-//! correct histories that pass.
+//! For each property, a wrong history that is rejected, by both checkers if both check the property, and similar
+//! correct histories that are accepted.
 
 use Verdict::{Both, First, Right, Second};
 
@@ -13,12 +13,12 @@ use crate::rules::{Margins, Outage, Rules};
 
 const FAULTS: Rules = Rules { outage: Outage::Long, ..Rules::STRICT };
 
-/// Who rejects a history, and what the first checker says.
+/// Which checkers reject a history, and what the first one reports.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     Right,
     Both(&'static str),
-    /// The second checker cannot know.
+    /// The second checker cannot detect this.
     First(&'static str),
     Second,
 }
@@ -39,7 +39,7 @@ fn is(verdict: Verdict, history: &History) {
     assert_eq!(second.len(), usize::from(matches!(verdict, Both(_) | Second)));
 }
 
-/// Histories of holds alone.
+/// Histories that consist only of holds.
 const HISTORIES: &[(Verdict, &str)] = &[
     // Two holders.
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2"),
@@ -51,16 +51,16 @@ const HISTORIES: &[(Verdict, &str)] = &[
     // A loss after the next grant.
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 51 A loses"),
     (Right, "10 A mutex 1, 50 B mutex 2, 49 A loses"),
-    // The hold of a dead client blocks nobody.
+    // The hold of a dead client does not block others.
     (Right, "10 A mutex 1, 50 B mutex 2, 50 A dies"),
-    // Only holders who cannot know may overlap.
+    // Holders may overlap only if they cannot detect that they have lost the lock.
     (Right, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45"),
     (Right, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45, 60 A leaves"),
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 40 A doubts 1 45"),
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 40 B doubts 0 45"),
-    // Their unlocks cannot know either. A guarded write is different: the servers look.
+    // The unlocks of such holds cannot detect it either. Guarded writes can, because the servers check them.
     (Second, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45, 60 A leaves, 55 A writes 58"),
-    // Tokens that do not rise, but for threads of one client that hand the node on.
+    // Tokens must increase, except between threads of one client that hand the node over.
     (Second, "10 A mutex 5, 20 A leaves, 50 B mutex 5"),
     (Second, "10 A mutex 5, 20 A leaves, 50 B mutex 4"),
     (Right, "10 A mutex 5, 20 A leaves, 50 A2 mutex 5"),
@@ -68,10 +68,10 @@ const HISTORIES: &[(Verdict, &str)] = &[
     (Second, "10 A writer 5, 30 A leaves, 50 B reader 4"),
     (Second, "10 A reader 5, 30 A leaves, 50 B writer 4"),
     (Right, "10 A reader 5, 50 B reader 4"),
-    // B's unlock reports success though its lock was lost, and A's was meanwhile.
+    // B's unlock reports success although its lock was lost, and A held the lock in the meantime.
     (Both("kept quiet"), "10 B mutex 1, 50 A mutex 2, 30 B loses, 60 B leaves"),
     (Right, "10 B mutex 1, 50 A mutex 2, 30 B loses, 60 B leaves, 65 B notified"),
-    // A guarded write after the next grant. The others were applied before it, or not at all.
+    // A guarded write after the next grant. In the correct histories, it was applied earlier, or not at all.
     (Second, "10 A mutex 1, 50 B mutex 2, 30 A loses, 60 A writes 70"),
     (Right, "10 A mutex 1, 50 B mutex 2, 30 A loses, 45 A writes 70"),
     (Right, "10 A mutex 1, 50 B mutex 2, 30 A loses, 60 A asks 70"),
@@ -82,21 +82,21 @@ const HISTORIES: &[(Verdict, &str)] = &[
     (Both("overlap"), "10 A writer 1, 50 B reader 2"),
     (Right, "10 A writer 1, 50 B reader 2, 40 A leaves"),
     (Right, "10 A reader 1, 50 B reader 2"),
-    // A downgraded writer excludes writers and admits readers. Another holder's write is no reason for a grant.
+    // A downgraded writer excludes writers and admits readers. Holding another's write lock does not justify a grant.
     (Right, "10 A writer 1, 20 A2 reader 1 A, 50 B reader 2, 30 A leaves"),
     (Both("overlap"), "10 A writer 1, 20 A2 reader 1 A, 50 B writer 2, 30 A leaves"),
     (Both("overlap"), "10 A writer 1, 20 A2 reader 1 B, 50 B reader 2, 30 A leaves"),
-    // More permits than there are.
+    // More permits than exist.
     (Both("overlap"), "10 A permits 2, 50 B permits 2"),
     (Right, "10 A permits 2, 50 B permits 1"),
     (Right, "10 A permits 2, 50 B permits 2, 40 A leaves"),
-    // B's guard was dropped, and neither C's write nor its unlock had an answer.
+    // B's guard was dropped, and neither C's write nor C's unlock was answered.
     (Right, "50 B mutex 2, 60 B drops, 70 C mutex 3, 75 C asks 80, 90 C drops, 92 D mutex 4"),
     (
         Both("overlap"),
         "50 B mutex 2, 60 B drops, 70 C mutex 3, 75 C asks 80, 90 C drops, 89 D mutex 4",
     ),
-    // A loss is excused here, and has to be told.
+    // The loss is excused here, but it has to be reported.
     (Right, "10 A mutex 1, 20 A loses"),
     (First("kept quiet"), "10 A mutex 1, 20 A loses, 30 A leaves"),
 ];
@@ -194,7 +194,7 @@ fn starved_waiter_is_a_violation() {
     let writer = ("B", MUTEX, Mode::Exclusive);
     is(Right, &waits("10 A mutex 1", &[writer]));
     is(First("not let in"), &waits("10 A mutex 1, 50 A leaves", &[writer]));
-    // A reader behind a waiting writer is correct.
+    // It is correct that a reader waits behind a waiting writer.
     let reader = ("B", RW, Mode::Shared);
     is(First("not let in"), &waits("10 A reader 1", &[reader]));
     is(Right, &waits("10 A reader 1", &[reader, ("C", RW, Mode::Exclusive)]));

@@ -1,4 +1,4 @@
-//! The holds at one lock in order of their grants, and the simultaneous holds of each.
+//! The holds of one lock in the order of their grants, and which of them were simultaneous.
 
 use super::Case;
 use crate::history::Record;
@@ -13,19 +13,19 @@ pub(super) struct Timeline<'e> {
 
 pub(super) struct Entry<'e> {
     pub(super) record: &'e Record,
-    /// The units that it takes.
+    /// The units that the hold takes.
     pub(super) units: u32,
     pub(super) end: Nanos,
-    /// The time from which its client could not know whether it still had the lock.
+    /// The time from which its client could not know whether it still held the lock.
     pub(super) doubted: Option<Nanos>,
-    /// Earlier grants that had not ended, by index. The write of a downgraded read does not count.
+    /// Earlier grants that had not ended, by index, except the write lock of a downgraded read.
     pub(super) beside: Vec<usize>,
-    /// The units that they and this one take together.
+    /// The units that they and this hold take together.
     pub(super) load: u32,
 }
 
 impl<'e> Timeline<'e> {
-    /// Returns `None` if nobody asked for the lock.
+    /// Returns `None` if no call requested the lock.
     pub(super) fn new(case: Case<'e>, path: LockIndex) -> Option<Timeline<'e>> {
         let Case { history, .. } = case;
         let lock = &case.locks[path];
@@ -48,7 +48,7 @@ impl<'e> Timeline<'e> {
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
             let doubted = history.doubted(record);
             let mut load = 0;
-            // A hold that ended before its call returned promises nothing.
+            // If a hold ended before its call returned, it promises nothing.
             if end > at {
                 open.push(entries.len());
                 load = beside.iter().map(|&index| entries[index].units).sum::<u32>() + units;
@@ -58,7 +58,7 @@ impl<'e> Timeline<'e> {
         Some(Timeline { path, lock, entries })
     }
 
-    /// Returns whether a grant fits beside those holds whose clients could know about them.
+    /// Returns whether a grant fits beside those holds whose clients could detect a loss.
     pub(super) fn fits_with_doubts(&self, entry: &Entry<'_>) -> bool {
         let at = entry.record.grant.at;
         let known = |entry: &Entry<'_>| entry.doubted.is_none_or(|since| since > at);

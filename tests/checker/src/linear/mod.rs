@@ -1,17 +1,17 @@
-//! The second checker. The `LinearizabilityTester` of stateright, which knows nothing of locks, checks the
-//! operations of each lock against a [sequential object](objects).
+//! The second checker. The `LinearizabilityTester` of stateright, which is not specific to locks, checks the operations
+//! of each lock against a [sequential object](objects).
 //!
-//! The tester tries the orders in which the operations may have taken effect, copies the rest at each step,
-//! and remembers no state. So it gets pieces of some ten operations, each with the state of the lock before
-//! it. A grant belongs to the piece in which its call returns, and a write or the end of a hold to that in
-//! which it begins.
+//! The tester tries the orders in which the operations may have taken effect, copies the remaining operations at each
+//! step, and does not remember states. It is therefore given pieces of about ten operations, each with the state of the
+//! lock before the piece. A grant belongs to the piece in which its call returns, and a write or the end of a hold to
+//! the piece in which it begins.
 //!
-//! These pieces accept and reject the same histories as no pieces. Take a correct order of a
-//! history. Move each acquire after everything that precedes its return, and each write and end before
-//! everything that follows its begin. Less is held at each time than before, so the order stays correct.
-//! The only obstacle would be an acquire that must precede another one because its token is lower. Then that
-//! hold ended before the other one began, and so before its own call returned, which leaves it out
-//! (see [`crate::operations`]). A test compares all of this with whole histories.
+//! Checking in pieces accepts and rejects the same histories as checking a history as a whole. Take a correct order of
+//! a history. Move each acquire after everything that precedes its return, and each write and end before everything
+//! that follows its begin. At any time, less is held than before, so the order is still correct. The only obstacle
+//! would be an acquire that must precede another one because its token is lower. But then, its hold ended before the
+//! other acquire began, and therefore before its own call returned, in which case the hold is left out (see
+//! [`crate::operations`]). A test compares the results with those for whole histories.
 
 #[cfg(test)]
 mod made_up;
@@ -28,20 +28,19 @@ use crate::operations::{HoldIndex, Op, Operation, Operations};
 
 use objects::Object;
 
-/// The sizes of pieces.
+/// The maximum sizes of pieces.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    /// The number of operations, or more at one instant.
+    /// The number of operations, which may be higher if more happen at one instant.
     most: usize,
     /// The number of steps after which a piece is divided.
     steps: u32,
 }
 
-/// Larger pieces take ten times as long, since the tester copies the rest at each step.
+/// Larger pieces would take ten times as long, because the tester copies the rest at each step.
 const SIZES: Sizes = Sizes { most: 10, steps: 300 };
 
-/// The second checker of histories. It remembers the fencing tokens of earlier ones, whose holds have all
-/// ended.
+/// The second checker of histories. It keeps the fencing tokens of earlier histories, whose holds have all ended.
 #[derive(Debug)]
 pub struct Linear {
     locks: Vec<(Lock, Object)>,
@@ -51,18 +50,18 @@ pub struct Linear {
 /// The findings of the second checker.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Linearized {
-    /// The number of operations.
+    /// How many operations were checked.
     pub operations: usize,
-    /// How many have no known outcome.
+    /// How many have an unknown outcome.
     pub open: usize,
-    /// Undecided pieces, which took too many steps and are one instant.
+    /// Pieces without a result: they took too many steps, and cannot be divided because they are one instant.
     pub undecided: usize,
-    /// Contradictions to linearizability, a line each.
+    /// Violations of linearizability, one per line.
     pub violations: Vec<String>,
 }
 
 impl Linear {
-    /// Creates a checker of histories about these locks.
+    /// Creates a checker for histories of these locks.
     pub fn new(locks: &[Lock]) -> Linear {
         Linear::with(locks, SIZES)
     }
@@ -89,7 +88,7 @@ impl Linear {
 }
 
 impl Linearized {
-    /// Adds the findings in another history.
+    /// Adds the results for another history.
     pub fn add(&mut self, other: Linearized) {
         self.operations += other.operations;
         self.open += other.open;
@@ -98,7 +97,7 @@ impl Linearized {
     }
 }
 
-/// An operation without a possible position.
+/// An operation for which there is no possible position.
 #[derive(Debug)]
 struct Wrong {
     operation: Operation,

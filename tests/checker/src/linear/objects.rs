@@ -1,4 +1,4 @@
-//! A lock as a sequential specification, with which histories are compared.
+//! A lock as a sequential specification, against which histories are checked.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,8 +8,8 @@ use stateright::semantics::SequentialSpec;
 use crate::lock::{Mode, Use};
 use crate::operations::{Acquire, HoldIndex, Op};
 
-/// The highest fencing token, and its owner. A thread that hands its node to another one of its client keeps
-/// the token.
+/// The highest fencing token, and its owner. A thread that hands its node over to another thread of its client passes
+/// on the token as well.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fence(Option<(u64, usize)>);
 
@@ -26,9 +26,9 @@ impl Fence {
     }
 }
 
-/// The state of a lock: as many holders as fit, readers beside each other, a writer alone but for a read of its own.
-/// The token of an exclusive holder is higher than all before, and a reader's is higher than those of all earlier
-/// writers. Permits have no order.
+/// The state of a lock: as many holders as fit, readers together, and a writer alone except for a read of its own. The
+/// token of an exclusive holder is higher than all earlier ones, and a reader's is higher than those of all earlier
+/// writers. Permits are not ordered.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     what: Use,
@@ -57,7 +57,7 @@ impl Object {
         self.remember(acquire);
     }
 
-    /// The hold existed, and has ended.
+    /// Records the token of a hold that has already ended.
     pub(super) fn remember(&mut self, acquire: &Acquire) {
         match acquire.mode {
             Mode::Exclusive => self.written.raise(acquire),
@@ -66,7 +66,7 @@ impl Object {
         }
     }
 
-    /// Returns whether that hold had it.
+    /// Removes a hold. Returns whether it held the lock.
     pub(super) fn take(&mut self, hold: HoldIndex) -> bool {
         let position = self.taken.iter().position(|(taken, _)| *taken == hold);
         position.map(|position| self.taken.swap_remove(position)).is_some()
@@ -82,8 +82,8 @@ impl Object {
     }
 }
 
-/// An object for the tester with a limit of steps. Without the limit the tester would try all orders, of
-/// which there may be very many.
+/// An object for the tester with a limit on steps. Without the limit, the tester would try all orders, of which there
+/// may be very many.
 #[derive(Debug, Clone)]
 pub(super) struct Limited {
     pub(super) object: Object,
@@ -102,7 +102,7 @@ impl SequentialSpec for Limited {
     type Op = Op;
     type Ret = ();
 
-    /// All operations have returned, so that nothing comes here.
+    /// Not used, because all operations have returned.
     fn invoke(&mut self, op: &Op) {
         self.is_valid_step(op, &());
     }

@@ -9,8 +9,8 @@ use super::objects::{Limited, Object};
 use super::{Linearized, Sizes, Wrong};
 use crate::operations::{Op, Operation};
 
-/// Checks all operations of a lock. Leaves the object free, in its state after them. Returns operations without a
-/// position.
+/// Checks all operations of a lock. Afterwards, the object has no holders, but keeps its tokens. Returns the operations
+/// that have no possible position.
 pub(super) fn check(
     object: &mut Object,
     mut operations: Vec<Operation>,
@@ -31,12 +31,12 @@ pub(super) fn check(
     wrong
 }
 
-/// Returns whether operations may be separated here. Events at one instant may have happened in any order.
+/// Returns whether operations may be divided here. Events at the same instant may have happened in any order.
 fn is_cut(operations: &[Operation], at: usize) -> bool {
     operations[at - 1].due() < operations[at].due()
 }
 
-/// Checks a piece, and brings the object into the state after it.
+/// Checks a piece, and updates the object to the state after it.
 fn check_piece(
     object: &mut Object,
     piece: &[Operation],
@@ -49,7 +49,7 @@ fn check_piece(
     let wrong = piece.last().filter(|_| verdict == Some(false));
     let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders().collect() });
     if let Some(middle) = middle.filter(|_| verdict != Some(true)) {
-        // The first wrong part contains the operation.
+        // The operation is in the first part that is wrong.
         let (first, second) = piece.split_at(middle);
         let parts =
             [check_piece(object, first, sizes, found), check_piece(object, second, sizes, found)];
@@ -60,8 +60,8 @@ fn check_piece(
     wrong
 }
 
-/// Returns whether there is an order, or `None` after too many steps. The tester tries threads in their order and copies everything for each try. So each
-/// operation gets its own thread, and the likeliest comes first.
+/// Returns whether there is a valid order, or `None` after too many steps. The tester tries the threads in order, and
+/// copies everything for each try. Therefore, each operation gets its own thread, and the most likely one is first.
 fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
     let steps = Rc::new(Cell::new(steps));
     let limited = Limited { object: object.clone(), steps: Rc::clone(&steps) };
@@ -71,10 +71,10 @@ fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
             [(*invoked, false, thread, *op), (*returned, true, thread, *op)]
         });
     let mut both: Vec<_> = both.collect();
-    // What returns at an instant may have been under way with what begins there.
+    // What returns at an instant may have overlapped with what begins at that instant, so begins come first.
     both.sort_by_key(|&(at, returns, ..)| (at, returns));
     for (_, returns, thread, op) in both {
-        // The tester refuses a thread that is in an operation, or in none, and these are not.
+        // The tester rejects wrong nestings of calls in a thread, which do not occur here.
         let _ = if returns { tester.on_return(thread, ()) } else { tester.on_invoke(thread, op) };
     }
     match tester.is_consistent() {
@@ -84,7 +84,7 @@ fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
     }
 }
 
-/// Brings the object into the state after the piece.
+/// Updates the object to the state after the piece.
 fn pass(object: &mut Object, piece: &[Operation]) {
     let ends = |hold| piece.iter().any(|operation| operation.op == Op::End(hold));
     for operation in piece {

@@ -1,4 +1,4 @@
-//! Artificial histories: correct, wrong, and random ones with and without cuts.
+//! Artificial histories: correct ones, wrong ones, and random ones, checked in pieces and as a whole.
 
 use fastrand::Rng;
 
@@ -29,7 +29,7 @@ fn correct_histories_pass_with_any_cuts() {
     }
 }
 
-/// Changes the times, tokens or ends of some holds. The result may be correct or wrong.
+/// Changes the times, tokens or ends of some holds. The resulting history may be correct or wrong.
 fn spoil(history: &mut History, rng: &mut Rng) {
     for _ in 0..rng.u8(1..=2) {
         let index = rng.usize(0..history.holds.len());

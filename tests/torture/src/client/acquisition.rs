@@ -1,4 +1,4 @@
-//! An acquisition of a lock: the call for it, the hold, and its return.
+//! An acquisition of a lock: the call, the hold, and the release.
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::monitor::limit;
 use crate::plan::{AcquisitionPlan, End, Kind, ObjectPlan, Wait};
 use crate::protocol::{Event, JOURNAL, now};
 
-/// What a call has taken of an object.
+/// What a call has acquired with an object.
 pub(super) struct Acquisition<'a> {
     pub(super) object: &'a Object,
     pub(super) plan: &'a ObjectPlan,
@@ -25,18 +25,18 @@ pub(super) struct Acquisition<'a> {
     pub(super) writer: Arc<Writer>,
 }
 
-/// A hold as the coordinator sees it, of one lock or of several permits. Of several locks, it is the first: the one at
-/// a place that others lock, too.
+/// A hold as the coordinator records it, of one lock or of several permits. For a multi-lock, this is the first member,
+/// which is the one at a place where other clients lock as well.
 pub(super) struct Holding {
     id: HoldId,
     lock: usize,
     pub(super) own: Hold,
-    /// When it will be over, as known now.
+    /// When it will expire, as currently known.
     due: Arc<AtomicU64>,
     watcher: JoinHandle<()>,
 }
 
-/// Writes under the protection of the holds of an acquisition.
+/// Writes that are guarded by the holds of an acquisition.
 pub(super) struct Writer {
     id: HoldId,
     lock: usize,
@@ -48,7 +48,7 @@ pub(super) struct Writer {
 }
 
 impl Program {
-    /// Takes a lock, carries out the operations, and gives it back.
+    /// Acquires a lock, carries out the operations, and releases the lock.
     pub(super) fn acquire(&'static self, acquisition: &AcquisitionPlan) {
         let AcquisitionPlan { wait, permits, end, .. } = *acquisition;
         let (shared, plan) =
@@ -88,7 +88,7 @@ impl Program {
             (zoolock_simulation::lock(kind, place), mode(kind, permits), now());
         let within = match wait {
             Wait::Forever | Wait::Connected(None, _) => None,
-            // Afterwards a multi-lock gives back the members that it has, one by one.
+            // After that, a multi-lock releases the members that it has, one by one.
             Wait::Try => Some(self.patience() * (2 * kind.members() - 1)),
             Wait::For(time) | Wait::Connected(Some(time), _) => {
                 Some(time + self.patience() * (kind.members() - 1))
@@ -96,10 +96,10 @@ impl Program {
         };
         let missed = |taken: &Result<Option<Taken>>| match taken {
             Ok(Some(_)) => None,
-            // With an error, it may have been taken for a time.
+            // If it returns an error, it may have held the lock for a while.
             taken => Some(taken.is_ok()),
         };
-        // A fresh object is not among them.
+        // A fresh object is not in the list, and has no token.
         let number = self.objects.iter().position(|one| ptr::eq(one, object));
         let token = number.filter(|_| fastrand::bool()).map(|number| self.token_of(number).clone());
         let take = || object.take(wait, token.as_ref(), permits, is_guard);
@@ -110,7 +110,7 @@ impl Program {
         let taken = self.checked(call, taken)??;
         let holds = object.holds(&taken);
         if holds.is_empty() {
-            // It was over before the call came back.
+            // The hold was over before the call returned.
             self.checked("unlock", release(object, taken, End::Unlock));
             return None;
         }
@@ -125,7 +125,7 @@ impl Program {
         Some(Acquisition { object, plan, taken, hold, writer: Arc::new(writer) })
     }
 
-    /// Reports a grant, and watches its hold.
+    /// Reports a grant, and starts to watch its hold.
     pub(super) fn begin(
         &self,
         (call, lock, mode, started): (&'static str, usize, Mode, Nanos),
@@ -149,7 +149,7 @@ impl Program {
             at,
         })
         .report();
-        // A hold that ended before its call returned promises nothing.
+        // If a hold ended before its call returned, it promises nothing.
         let due = Arc::new(AtomicU64::new(if still_held { Nanos::MAX } else { at }));
         let watcher = watch(id, holds, &due);
         Holding { id, lock, own, due, watcher }
@@ -161,7 +161,7 @@ impl Program {
         self.end(hold, plan.kind.members(), is_silent, || release(object, taken, end));
     }
 
-    /// Ends a hold of so many locks.
+    /// Reports the end of a hold of this many locks.
     pub(super) fn end(
         &self,
         hold: Holding,
@@ -183,11 +183,11 @@ impl Program {
             Err(_) => Unlocked::Unexpected,
         });
         self.checked("unlock", said);
-        // The library shows the end of the hold.
+        // After this, the library reports the hold as ended.
         let _ = hold.watcher.join();
     }
 
-    /// Takes a read below the write that the acquisition has.
+    /// Takes a read lock below the write lock of the acquisition.
     pub(super) fn read_below(&self, acquisition: &Acquisition<'_>) -> Option<Holding> {
         let (Object::Write(_, read), write) = (acquisition.object, &acquisition.hold) else {
             return None;
@@ -213,18 +213,18 @@ impl Holding {
         Event::Ended(self.id, unlocked, now()).report();
     }
 
-    /// The hold may have another end from now on.
+    /// Updates the time at which the hold expires, which may have changed.
     pub(super) fn look_at_its_end(&self) {
         self.due.store(after(now(), self.own.valid_for()), Ordering::SeqCst);
     }
 }
 
-/// Starts a thread that waits for the loss of a hold, and reports it: the owner may be busy. Several permits are lost
-/// together.
+/// Starts a thread that waits for the loss of a hold and reports it, because the owner may be busy. Several permits are
+/// lost together.
 fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
     let due = Arc::clone(due);
     thread::spawn(move || {
-        // `lost()` may be up to 100 ms late, but `is_held()` is not. So this also wakes at the end of the lease.
+        // `ended()` may report up to 100 ms late, but `is_held()` does not. This also wakes when the lease runs out.
         while all.iter().all(Hold::is_held) {
             let left = all.iter().map(Hold::valid_for).min().unwrap_or_default();
             due.store(after(now(), left), Ordering::SeqCst);
@@ -237,7 +237,7 @@ fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
             _ => None,
         });
         if let Some(reason) = reason {
-            // This thread may be late.
+            // This thread may run late.
             let at = now().min(due.load(Ordering::SeqCst));
             Event::Lost(hold, at, reason).report();
         }
@@ -253,7 +253,7 @@ impl Writer {
         let number = self.writes.fetch_add(1, Ordering::SeqCst);
         let (first, others) = (&self.holds[0], &self.holds[1..]);
         let transaction = others.iter().fold(first.transaction(), |all, one| all.and_held(one));
-        // Holders of permits write beside each other, in any order.
+        // Holders of permits write at the same time, in any order.
         let is_ordered = self.kind != Kind::Semaphore;
         let entry = (self.lock, first.fencing_token(), self.id, number);
         let entry = serde_json::to_string(&entry).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A client process: it carries out what the plan says of one client, and reports all that happens.
+//! A client process: it carries out the plan of one client, and reports everything that happens.
 
 mod acquisition;
 #[path = "../../../simulation/src/client/objects.rs"]
@@ -27,7 +27,7 @@ const BETWEEN_CONNECTS: Duration = Duration::from_millis(100);
 /// The input of a client process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ClientOptions {
-    /// The seed of the plan, and whether it is one of guarded writes.
+    /// The seed of the plan, and whether it is a plan of guarded writes.
     pub(crate) plan: (u64, bool),
     /// The client's number in the plan.
     pub(crate) number: usize,
@@ -87,7 +87,7 @@ pub(crate) fn run(options: ClientOptions) -> Outcome<()> {
     io::stdin().read_to_end(&mut Vec::new())?;
     while program.end_leadership() {}
     if !program.is_closed.load(Ordering::SeqCst) {
-        // Everybody gives all locks back by now.
+        // By now, all clients release all their locks.
         let take = |object| {
             let acquisition = AcquisitionPlan::plain(object, Wait::Forever);
             thread::spawn(move || program.acquire(&acquisition))
@@ -104,7 +104,7 @@ fn await_all<T>(threads: impl Iterator<Item = JoinHandle<T>>) -> Outcome<()> {
     ended.try_for_each(|end| end.map(drop)).map_err(|_| "a thread panicked".into())
 }
 
-/// Faults may already be under way.
+/// Faults may already have begun.
 fn connect(hosts: &str, plan: &ClientPlan, reaper: Option<PathBuf>) -> Client {
     let mut settings = Client::builder(hosts).session_timeout(plan.timeout);
     if let Some(socket) = reaper {
@@ -129,7 +129,7 @@ impl Program {
         self.tokens[object].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long a call may take that waits for one answer.
+    /// Returns how long a call may take that waits for a single answer.
     fn patience(&self) -> Duration {
         self.client.session_timeout() / 3
     }
@@ -149,8 +149,9 @@ impl Program {
         Event::Unexpected(format!("{}: {problem}", self.by())).report();
     }
 
-    /// Makes a call that the coordinator sees while it runs, for a lock in some mode or for something else, and that
-    /// has to return within this time. `missed` says of a call that got no lock whether it never had it.
+    /// Makes a call that the coordinator can observe while it is in progress, for a lock in some mode or for another
+    /// purpose, and that has to return within this time. If the call gets no lock, `missed` returns whether it
+    /// certainly never held it.
     fn timed<T>(
         &self,
         (op, path, mode): (&'static str, usize, Option<Mode>),
@@ -190,7 +191,7 @@ impl Program {
             Error::Disconnected { .. } => !keeps_on,
             Error::MaybeDone { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
             Error::Lost { .. } => !matches!(call, "verify" | "contenders" | "close"),
-            // An ephemeral node may be where the directory of a lost hold was.
+            // There may be an ephemeral node at the path where the directory of a lost hold was.
             Error::InvalidPath { .. } | Error::Cancelled { .. } => waits_or_tries,
             Error::InvalidArgument { .. } => waits_or_tries || matches!(call, "commit" | "revoke"),
             Error::WouldDeadlock { .. } => call == "nested lock",
@@ -217,7 +218,7 @@ impl Program {
         self.checked("lead", leadership.transpose())?
     }
 
-    /// Returns false if there is none.
+    /// Ends a leadership. Returns false if there is none.
     fn end_leadership(&self) -> bool {
         let one = self.leaderships.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let end = |one: Leadership| {

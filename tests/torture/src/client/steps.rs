@@ -15,7 +15,7 @@ use crate::plan::{AcquisitionPlan, End, Odd, Operation, Place, Wait, What};
 use crate::protocol::{Event, now};
 use crate::run::shortened;
 
-/// A hold that only its lease ends may last for ever.
+/// A hold that only its lease can end may last forever.
 const DUE_WITHIN: Duration = Duration::from_secs(4);
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ impl Program {
                 }
             }
             What::BreakLock(place) => {
-                // A single node cannot be broken.
+                // The hold of an `EphemeralLock` cannot be broken.
                 if let Some(holder) = self.holder(*place).filter(|holder| !holder.node.is_empty()) {
                     Event::Deletes(holder.node.clone(), now()).report();
                     self.checked("break_lock", self.client.break_lock(&holder));
@@ -51,7 +51,7 @@ impl Program {
                 self.close();
                 let _ = second.join();
             }
-            // They are about what a client knows by itself. The replay sends their requests.
+            // These steps concern only the client's own knowledge. The replay covers their requests.
             What::Odd { .. } | What::Narrow { .. } | What::PathsBelow => {}
         }
     }
@@ -91,7 +91,7 @@ impl Program {
                     self.end(read, 1, false, || lock.unlock());
                 }
             }
-            // The same object would be the same hold.
+            // The same object would yield the same hold.
             Operation::Also { object, wait } if plan.is_fresh || plan.object != *object => {
                 let also = (&self.objects[*object], &self.plan.objects[*object]);
                 if let Some(acquisition) = self.take("nested lock", also, Wait::For(*wait), 1, true)
@@ -118,7 +118,7 @@ impl Program {
                     Event::Expires.report();
                 });
             }
-            // They are about what a client knows by itself. The replay sends their requests.
+            // These operations concern only the client's own knowledge. The replay covers their requests.
             Operation::Also { .. } | Operation::EnterAgain(..) | Operation::Second { .. } => {}
             Operation::ReadAndWrite(_) => {}
         }

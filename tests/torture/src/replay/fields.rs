@@ -1,5 +1,5 @@
-//! The fields of what servers send, by the kind of the request. Shares no code with the servers for tests and the
-//! client, so that a mistake in theirs is not hidden by the same mistake here.
+//! The fields of what servers send, by the kind of the request. Shares no code with the simulated server and the
+//! client, so that a mistake there is not hidden by the same mistake here.
 
 use super::numbers::Numbers;
 use super::socket::{int, long};
@@ -8,15 +8,15 @@ pub(crate) const PING: i32 = 11;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const SET_WATCHES: i32 = 101;
 pub(crate) const CLOSE: i32 = -11;
-/// The number of an event, in place of a request's.
+/// The number of an event, where an answer has the number of its request.
 pub(crate) const EVENT: i32 = -1;
 
 const DELETE: i32 = 2;
 const LISTS: [i32; 2] = [8, 12];
 const ACLS: [i32; 2] = [6, 107];
 
-/// The fields of an answer by the codes of its requests, which [`Reader::read`] reads: a name, and the letter of a
-/// type.
+/// The fields of an answer, by the codes of its requests. [`Reader::read`] reads the format: for each field, a name and
+/// the letter of a type.
 const ANSWERS: [(&[i32], &str); 7] = [
     (&[DELETE, 8, PING, 12, 13, 100, SET_WATCHES, CLOSE], ""),
     (&[1, 9, 15, 19, 21], "path:s"),
@@ -27,16 +27,16 @@ const ANSWERS: [(&[i32], &str); 7] = [
     // The result of an operation in a transaction that was refused.
     (&[-1], "error:i"),
 ];
-/// The requests whose answers have a node's state behind these fields.
+/// The requests whose answers contain a node's state after these fields.
 const WITH_STAT: [i32; 6] = [4, 6, 12, 15, 19, 21];
 const STAT: &str = "czxid:T mzxid:T ctime:x mtime:x version:I cversion:I aversion:I ephemeralOwner:o \
                     dataLength:i numChildren:i pzxid:T";
-/// The answer to a handshake. Real sessions last as long as they can.
+/// The answer to a handshake. Real sessions last as long as possible.
 const WELCOME: &str = "version:i timeout:z session:o password:l read-only:b";
-/// The number is first, so that events can be sorted.
+/// The number comes first, so that events can be sorted.
 const EVENTS: &str = "number:i zxid:e error:i what:i state:i path:s";
 
-/// Returns whether a request asks for a transaction.
+/// Returns whether a request results in a transaction.
 pub(crate) fn is_write(request: &[u8]) -> bool {
     [1, DELETE, 5, 7, MULTI, 15, 19, 21, CLOSE].contains(&int(request, 8))
 }
@@ -46,20 +46,20 @@ pub(crate) fn is_write(request: &[u8]) -> bool {
 pub(crate) enum Value {
     Number(i32),
     Text(String),
-    /// The transaction of a node, or of a write.
+    /// The transaction of a node or of a write.
     Transaction(i64),
-    /// The last transaction that the server knew.
+    /// The last transaction that the server had applied.
     LastTransaction(i64),
-    /// The transaction of an event, which older servers do not tell.
+    /// The transaction of an event, which older servers do not send.
     OfEvent(i64),
     Owner(i64),
-    /// What no two servers have in common: clocks, passwords, and the past of the nodes that are always there.
+    /// What differs between any two servers: clocks, passwords, and the history of the nodes that always exist.
     Own,
 }
 
 pub(crate) type Fields = Vec<(&'static str, Value)>;
 
-/// Returns whether the frames of the two servers say the same.
+/// Returns whether the frames of the two servers are equivalent.
 pub(crate) fn agree(simulated: &Fields, real: &Fields, numbers: &mut Numbers) -> bool {
     use Value::{LastTransaction, OfEvent, Owner, Transaction};
     let mut agrees = |one: &Value, other: &Value| match (one, other) {
@@ -74,7 +74,7 @@ pub(crate) fn agree(simulated: &Fields, real: &Fields, numbers: &mut Numbers) ->
         && simulated.iter().zip(real).all(|((_, one), (_, other))| agrees(one, other))
 }
 
-/// The frame is shorter than it has to be, or longer.
+/// A frame is shorter or longer than it has to be.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Odd;
 
@@ -108,7 +108,7 @@ pub(crate) fn answer(frame: &[u8], request: &[u8]) -> Result<Fields, Odd> {
         code => {
             if LISTS.contains(&code) {
                 reader.list("name:s")?;
-                // In any order.
+                // These come in any order.
                 reader.fields[4..].sort_unstable();
             }
             reader.result(code)?;
@@ -120,7 +120,7 @@ pub(crate) fn answer(frame: &[u8], request: &[u8]) -> Result<Fields, Odd> {
 struct Reader<'a> {
     rest: &'a [u8],
     fields: Fields,
-    /// The node has a past of its own on each server.
+    /// Whether the node belongs to the server, and therefore has a history of its own on each server.
     is_of_server: bool,
 }
 
@@ -136,13 +136,13 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A length of -1 says that there is nothing, as 0 does.
+    /// A length of -1 means an absent buffer, and is read like 0.
     fn buffer(&mut self) -> Result<&'a [u8], Odd> {
         let length = int(self.take(4)?, 0).max(0) as usize;
         self.take(length)
     }
 
-    /// Reads the fields of this format.
+    /// Reads the fields in this format.
     fn read(&mut self, format: &'static str) -> Result<(), Odd> {
         use Value::{LastTransaction, Number, OfEvent, Own, Owner, Text, Transaction};
         for (name, letter) in format.split(' ').filter_map(|field| field.split_once(':')) {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         if WITH_STAT.contains(&code) { self.read(STAT) } else { Ok(()) }
     }
 
-    /// Reads the last fields.
+    /// Reads the last fields of the frame.
     fn all(mut self, format: &'static str) -> Result<Fields, Odd> {
         self.read(format)?;
         if self.rest.is_empty() { Ok(self.fields) } else { Err(Odd) }

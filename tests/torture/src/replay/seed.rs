@@ -1,5 +1,5 @@
 //! The replay of a seed. A request is sent when the simulated server has carried it out: with its answer or, if the
-//! client has gone, with its transaction.
+//! client has disconnected, with its transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::Outcome;
 
 /// The error for a request whose session ends at the same instant.
 const SESSION_EXPIRED: i32 = -112;
-/// The number of a request that no client has sent.
+/// The number of a request that was not sent by a client.
 const OURS: i32 = i32::MAX;
 const NO_CONNECTION: &str = "a frame without a connection";
 
@@ -40,7 +40,7 @@ struct Link {
     session: i64,
     is_greeted: bool,
     come: Vec<u8>,
-    /// Requests that are not carried out yet.
+    /// Requests that have not been carried out yet.
     pending: VecDeque<Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Replay<'a> {
     counts: &'a mut Counts,
     numbers: Numbers,
     links: BTreeMap<u64, Link>,
-    /// Writes of clients that have gone, by their sessions.
+    /// Writes of clients that have disconnected, by session.
     left: BTreeMap<i64, VecDeque<Vec<u8>>>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Replay<'a> {
 
     pub(crate) fn all(&mut self, moments: &[Moment]) -> Outcome<()> {
         moments.iter().try_for_each(|moment| self.moment(moment))?;
-        // Whatever else the server has sent comes before these answers.
+        // Everything else that the server has sent arrives before these answers.
         for (number, link) in self.links.iter_mut().filter(|(_, link)| link.is_greeted) {
             let ping = framed(&[&(-2_i32).to_be_bytes(), &PING.to_be_bytes()]);
             link.socket.ask(&ping, Some(-2)).map_err(|error| format!("at the end: {error}"))?;
@@ -116,7 +116,7 @@ impl<'a> Replay<'a> {
 
     // ---- what the simulated server has carried out
 
-    /// Sends the request of this answer, behind the transactions that the answer knows.
+    /// Sends the request that belongs to this answer, after the transactions that precede it.
     fn carry_out<'b>(
         &mut self,
         number: u64,
@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
         let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         if !link.is_greeted {
             let request = link.pending.pop_front().ok_or("an answer without a handshake")?;
-            // A session is refused because it is over.
+            // A refused session has expired, so the transaction that ended it comes first.
             while long(&request, 20) != 0
                 && let Some(transaction) = committed.pop_front()
             {
@@ -141,7 +141,7 @@ impl<'a> Replay<'a> {
         let place = link.pending.iter().position(|request| int(request, 4) == xid);
         let place = place.ok_or_else(|| format!("no request has the number {xid}"))?;
         let mut request = link.pending.remove(place).unwrap_or_default();
-        // Real sessions do not end without pings, and no request meets the end of one.
+        // Real sessions do not end without pings here, and real requests do not coincide with their end.
         if int(&request, 8) == PING || int(frame, 16) == SESSION_EXPIRED {
             return Ok(None);
         }
@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
         Ok(Some(Check::Answer(request, frame)))
     }
 
-    /// Sends a handshake with the real names of what it names, and learns what its answer names.
+    /// Sends a handshake, translating the session and the password, and records what the answer contains.
     fn greet(&mut self, number: u64, request: &[u8], answer: &[u8]) -> Outcome<()> {
         let (asked, password) = (long(request, 20), request.get(32..48).unwrap_or_default());
         let (session, shown) = match self.numbers.sessions.get(&asked) {
@@ -221,13 +221,13 @@ impl<'a> Replay<'a> {
         if *is_close {
             return self.end_session(*session);
         }
-        // Requests before it were refused.
+        // The requests before it were refused.
         let left = self.left.entry(*session).or_default();
         let place = left.iter().position(|request| asks_for(request, transaction));
         let place = place.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
         let request = left.drain(..=place).next_back().unwrap_or_default();
         let answer = self.speak_for(*session, &request)?;
-        // The first result of a transaction that is refused is an error.
+        // If a transaction is refused, its first result is an error.
         let is_refused = int(&request, 8) == MULTI && int(&answer, 20) == -1;
         match int(&answer, 16) == 0 && !is_refused {
             true => Ok(()),
@@ -244,7 +244,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Sends a request on a connection of this session, and returns the answer, which no client gets.
+    /// Sends a request in this session, and returns the answer, which is not passed to a client.
     fn speak_for(&mut self, session: i64, request: &[u8]) -> Outcome<Vec<u8>> {
         let known = self.numbers.sessions.get(&session).ok_or("an unknown session")?.clone();
         let mut aside;
@@ -261,7 +261,7 @@ impl<'a> Replay<'a> {
         Ok(answer.map_err(|error| format!("{}: no answer: {error}", asked(request)))?)
     }
 
-    /// The client has gone, or the server has ended the connection.
+    /// The client has disconnected, or the server has closed the connection.
     fn leave(&mut self, number: u64) {
         if let Some(link) = self.links.remove(&number) {
             let writes = link.pending.into_iter().filter(|request| is_write(request));
@@ -271,7 +271,7 @@ impl<'a> Replay<'a> {
 
     // ---- what both servers have sent
 
-    /// Compares all frames of each connection, in order. The nodes of a session end in any order.
+    /// Compares all frames of each connection, in order. When a session ends, its nodes are deleted in any order.
     fn compare(&mut self, checks: Vec<(u64, Check<'_>)>, is_unordered: bool) -> Outcome<()> {
         let mut by_connection: BTreeMap<u64, Vec<Check<'_>>> = BTreeMap::new();
         for (number, check) in checks {
@@ -286,7 +286,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Compares a frame, the end of a connection, or events in any order.
+    /// Compares a frame, the end of a connection, or a group of events in any order.
     fn compare_run(&mut self, number: u64, run: &[Check<'_>]) -> Outcome<()> {
         let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
         if let [Check::End] = run {
@@ -330,7 +330,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Check<'_> {
-    /// Describes a frame of the simulated server, and returns it.
+    /// Describes and returns a frame of the simulated server.
     fn parts(&self) -> (String, &[u8]) {
         match self {
             Check::Welcome(frame) => ("a handshake".to_owned(), frame),
@@ -340,7 +340,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a frame of either server.
+    /// Parses a frame of either server.
     fn read(&self, frame: &[u8]) -> Result<Fields, Odd> {
         match self {
             Check::Welcome(_) => fields::welcome(frame),
@@ -376,7 +376,7 @@ fn asks_for(request: &[u8], transaction: &Committed) -> bool {
         let mut all =
             operations.iter().map(|(what, path)| (*what, change.path.strip_prefix(&**path)));
         match change.kind {
-            // A sequential node has a number of ten digits.
+            // The name of a sequential node has a number of ten digits.
             ChangeKind::Created { .. } => all.any(|(what, number)| {
                 what == "create" && number.is_some_and(|number| [0, 10].contains(&number.len()))
             }),
@@ -391,7 +391,7 @@ fn asked(request: &[u8]) -> String {
     in_words(request, false).unwrap_or_default()
 }
 
-/// Describes a frame that should not be there, or is missing.
+/// Describes a frame that is unexpected or missing.
 fn words(frame: &[u8]) -> String {
     match int(frame, 4) {
         EVENT => listed(&fields::event(frame)),
