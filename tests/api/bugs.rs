@@ -1,5 +1,5 @@
-//! `tests/bugs.tsv` has a line for each bug. Makes the page `tests/bugs.md` of them, and checks that the tests and
-//! mutants exist that the lines name.
+//! `tests/bugs.tsv` has a line for each bug. Generates the page `tests/bugs.md` from it, and checks that the tests and
+//! mutants in its lines exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -58,7 +58,7 @@ struct Bug<'t> {
 impl<'t> Bug<'t> {
     fn read(line: &'t str) -> Bug<'t> {
         let fields: Vec<_> = line.split('\t').collect();
-        // The last three are for maintainers: the part, the commits, and the number of seeds.
+        // The last three fields are for maintainers: the part, the commits, and the number of seeds.
         let [number, class, status, what, found_by, found_now, _, _, _] = fields[..] else {
             panic!("not nine fields: {line}");
         };
@@ -86,7 +86,7 @@ fn page_of_bugs_is_made_from_their_lines() {
     let source = fs::read_to_string(folder.join("bugs.tsv")).expect("the bugs");
     let (bugs, file) = (read(&source), folder.join("bugs.md"));
     let numbers: BTreeSet<_> = bugs.iter().map(|bug| bug.number).collect();
-    assert!(numbers.into_iter().eq(1..=bugs.len()), "a number is missing or there twice");
+    assert!(numbers.into_iter().eq(1..=bugs.len()), "a number is missing or occurs twice");
     let page = page(&bugs);
     let Some(kept) = crate::unless_blessed(&file, &page) else { return };
     let bless = crate::BLESS;
@@ -183,6 +183,6 @@ fn tests_and_mutants_that_find_a_bug_exist() {
         }
     }
     println!("{named} tests and mutants are named");
-    assert!(named > 200, "they are not found any more");
+    assert!(named > 200, "the search no longer finds them");
     assert!(missing.is_empty(), "{missing:#?}");
 }

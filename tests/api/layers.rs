@@ -1,7 +1,7 @@
-//! Checks the layers that `CONTRIBUTING.md` lists: files use files of their own row and of rows further down, and no
-//! files use each other in a circle.
+//! Checks the layers listed in `CONTRIBUTING.md`: a file may use files from its own row and from rows below it, and
+//! files must not use each other in a cycle.
 //!
-//! It reads paths, not types: it does not see a call of a method of a value that was handed over. That is how calls
+//! The check reads paths, not types: it does not detect a method call on a value that was passed in. This is how calls
 //! upwards are made.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ struct Layers {
 
 impl Layers {
     /// Reads the table with the column "files in `src`". In a cell, a name that ends in a slash is the folder of the
-    /// names behind it.
+    /// names after it.
     fn read(text: &str, src: &str) -> Layers {
         let head = format!("| files in `{src}` |");
         let lines = text.lines().skip_while(|line| !line.contains(&head)).skip(2);
@@ -79,7 +79,7 @@ impl Layers {
 /// without `.rs` or `/mod.rs`.
 type Uses = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// The root of a crate declares all files, so it is in no layer.
+/// The root of a crate declares all files, so it does not belong to a layer.
 const ROOT: &str = "lib";
 
 fn uses(src: &Path, sources: Vec<Source>) -> Uses {
@@ -108,18 +108,18 @@ fn uses(src: &Path, sources: Vec<Source>) -> Uses {
     uses
 }
 
-/// Returns the module that `path` leads to from the module `at`. `None` for other crates.
+/// Returns the module to which `path` leads from the module `at`, or `None` for other crates.
 fn target(modules: &Modules, at: &Place, path: &[String]) -> Option<Place> {
-    // What a macro makes is not found: then the module that it would be in.
+    // Items that a macro generates are not found. In this case, the result is the module that would contain them.
     let paths = (1..=path.len()).rev().map(|length| &path[..length]);
     match paths.take_while(|_| path.len() > 1).find_map(|path| find(modules, at, path).ok())? {
-        // `pub(in crate::a)` names a module above and uses nothing of it.
+        // `pub(in crate::a)` names a module above, but uses nothing from it.
         (place, None) if at.starts_with(&place) => None,
         (place, _) => Some(place),
     }
 }
 
-/// Says what is wrong, one line a problem.
+/// Describes the problems, one per line.
 fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
     let mut problems = Vec::new();
     for (file, used) in uses {
@@ -133,7 +133,7 @@ fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
             }
             let Some(higher) = layers.row(target).filter(|higher| *higher < row) else { continue };
             let (above, below) = (&layers.titles[higher], &layers.titles[row]);
-            // All files may use those.
+            // All files may use the files in that row.
             if !above.starts_with("beside") {
                 problems.push(format!(
                     "{file}.rs:{line} (\u{ab}{below}\u{bb}) uses {target}.rs, which is higher (\u{ab}{above}\u{bb})"
@@ -150,7 +150,7 @@ fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
     problems
 }
 
-/// Returns the arrows among files that lead in a circle. A module beneath a file may use that file, with which it is
+/// Returns the uses among files that form a cycle. A module below a file may use that file, because the two count as
 /// one module.
 fn circles(uses: &Uses) -> Option<String> {
     let is_beneath = |file: &str, above: &str| {
@@ -161,7 +161,7 @@ fn circles(uses: &Uses) -> Option<String> {
     let mut arrows: Vec<_> = all.filter(|(file, _, used)| !is_beneath(file, used)).collect();
     loop {
         let before = arrows.clone();
-        // Nothing leads out of the second file, or into the first one: so it is in no circle.
+        // Nothing leads out of the second file, or into the first one, so this use is not part of a cycle.
         arrows.retain(|(from, _, to)| {
             before.iter().any(|(file, ..)| file == to)
                 && before.iter().any(|(.., file)| file == from)
@@ -175,7 +175,7 @@ fn circles(uses: &Uses) -> Option<String> {
     (!arrows.is_empty()).then(|| format!("a circle: {}", arrows.join(", ")))
 }
 
-/// The problems of invented files, each with the files that it uses.
+/// Returns the problems of invented files, each with the files that it uses.
 fn problems_of(table: &str, files: &[(&str, &[&str])]) -> Vec<String> {
     let head = "| layer | files in `src` | what it knows |\n|---|---|---|\n";
     let uses = files.iter().map(|(file, used)| {
@@ -215,11 +215,11 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
     );
 }
 
-/// Methods in a higher file would be calls upwards that the imports do not show. Only methods for users may stand apart
-/// from their type, where a higher layer adds them.
+/// Methods in a higher file would be calls upwards that the imports do not show. Only methods for users may be apart
+/// from their type, if a higher layer adds them.
 #[test]
 fn types_have_their_methods_in_one_file() {
-    // Their files would be too long.
+    // If their methods were in one file, it would be too long.
     let large = ["Core", "Ensemble"];
     for source in FOLDERS.iter().flat_map(|src| sources(&crate::root().join(src))) {
         let is_type = |item: &&Item| matches!(item, Item::Struct(_) | Item::Enum(_));

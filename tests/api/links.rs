@@ -15,14 +15,14 @@ const FOR_RUSTDOC: &str = "src/guide/links.txt";
 /// What `src/guide.rs` puts there for the pictures.
 const PICTURES_FOR_RUSTDOC: &str = "src/guide/pictures/pictures.txt";
 
-/// What is on a page.
+/// The relevant parts of a page.
 #[derive(Debug, Default)]
 struct Page {
-    /// Where links lead to.
+    /// The targets of links.
     targets: BTreeSet<String>,
-    /// What headings are known by in links.
+    /// The anchors of headings.
     anchors: BTreeSet<String>,
-    /// Brackets that are shown as such.
+    /// Labels in brackets that are not links.
     undefined: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ fn read(text: &str) -> Page {
     page
 }
 
-/// As forges and rustdoc make it.
+/// Returns the anchor of a heading, as forges and rustdoc generate it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|&c| c.is_alphanumeric() || " -_".contains(c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -70,7 +70,7 @@ fn is_elsewhere(target: &str) -> bool {
     target.starts_with("https://") || target.starts_with("http://")
 }
 
-/// None if it leads to a file of the repository, and to a heading of it if it says so.
+/// Returns `None` if the target is a file of the repository and, if it names a heading, a heading of that file.
 fn problem(file: &Path, page: &Page, target: &str) -> Option<String> {
     let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
     let to = file.parent().expect("a folder").join(path);
@@ -98,11 +98,11 @@ fn links_between_files_resolve_and_render_on_a_forge() {
             .extend(brackets.chain(lost).map(|problem| format!("{}: {problem}", file.display())));
     }
     println!("{files} pages with {links} targets");
-    assert!(files >= 12 && links >= 50, "they are not found any more");
+    assert!(files >= 12 && links >= 50, "the search no longer finds them");
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// rustdoc takes a path to a file as it is, and says nothing.
+/// rustdoc does not check a path to a file, and does not warn about it.
 #[test]
 fn rustdoc_links_of_the_guide_lead_to_no_file() {
     let root = &crate::root();

@@ -12,7 +12,7 @@ use crate::names::{Id, find, leaves, name, resolve};
 use crate::print::line;
 use crate::source::{Modules, Place, begin, is_hidden, modules};
 
-/// Every public item of the crate with this name on a line of its own, sorted.
+/// Returns every public item of the crate with this name on a line of its own, sorted.
 pub(crate) fn public_api(name: &str, src: &Path) -> String {
     let modules = modules(src);
     let (public, lines) = (BTreeMap::new(), BTreeSet::new());
@@ -38,7 +38,7 @@ struct Api<'m> {
 }
 
 impl Api<'_> {
-    /// Finds what a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
+    /// Lists what a public module exports. An item of a hidden module may be exported by a `pub use` elsewhere.
     fn enter(&mut self, place: &Place) {
         let path = |name: &str| [&[self.name.to_owned()], &place[..], &[name.to_owned()]].concat();
         let path = |name: &str| path(name).join("::");
@@ -75,7 +75,7 @@ impl Api<'_> {
         }
     }
 
-    /// The full path for one that is written in this module: that of a user, if there is one.
+    /// Returns the full path of a path that is written in this module, if possible the one by which a user reaches it.
     fn full(&self, place: &Place, path: &[String]) -> Vec<String> {
         let words = |path: &String| path.split("::").map(str::to_owned).collect();
         match find(self.modules, place, path) {
@@ -167,7 +167,7 @@ impl Api<'_> {
             return;
         };
         mentioned.visit_path(of);
-        // Of this crate; what is hidden cannot be named by a user.
+        // The items of this crate. A user cannot name hidden ones.
         let ours: Vec<_> = mentioned.0.iter().filter_map(id).collect();
         if ours.is_empty() || ours.iter().any(|id| !self.public.contains_key(id)) {
             return;
@@ -208,7 +208,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// The paths in a type or a trait, the outer ones first.
+/// The paths in a type or a trait, outer ones first.
 #[derive(Default)]
 struct Mentioned(Vec<Vec<String>>);
 

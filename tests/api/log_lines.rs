@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::source::files;
 
-/// How a line begins to be written.
+/// How calls that write a log line begin.
 const CALLS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", ".note("];
 
 #[test]
@@ -18,7 +18,7 @@ fn every_log_line_is_explained_in_the_guide() {
         }
     }
     println!("{lines:#?}");
-    assert!(lines.len() >= 15, "they are not found any more");
+    assert!(lines.len() >= 15, "the search no longer finds them");
     for line in lines {
         // The fixed parts of the line, between its placeholders.
         let parts = line.split('{').map(|part| part.rsplit('}').next().unwrap_or(part).trim());
@@ -27,11 +27,11 @@ fn every_log_line_is_explained_in_the_guide() {
     }
 }
 
-/// The text of each call: its last string. One that is handed on has none.
+/// Returns the text of each call, which is its last string. A call that passes a text on has none.
 fn log_lines(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
     let begins = CALLS.iter().flat_map(|call| source.match_indices(call));
-    // Not `compile_error!`.
+    // `compile_error!` also ends in `error!(`.
     let begins = begins.filter(|(at, _)| !source[..*at].ends_with('_'));
     let calls = begins.map(|(at, _)| source[at..].split(");\n").next().unwrap_or_default());
     let texts = calls.filter_map(|call| {

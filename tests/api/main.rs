@@ -1,8 +1,9 @@
 //! Compares the public API of the library and of its client with the lists in `tests/api.txt` and
-//! `zookeeper*/tests/api.txt`, one line for each item, so that every change shows.
+//! `zookeeper*/tests/api.txt`, which have one line for each item, so that every change is visible.
 //!
-//! The list is read from the source, not from the compiler, so that it takes a moment on every toolchain: from `lib.rs`
-//! along its `pub` items. The source does not show auto traits (`Send`, `Sync`), so the compiler checks them below.
+//! The list is read from the source instead of from the compiler, so that it takes only a moment with every toolchain:
+//! it starts at `lib.rs` and follows `pub` items. The source does not show auto traits (`Send`, `Sync`), so the
+//! compiler checks them below.
 
 mod bugs;
 mod layers;
@@ -36,7 +37,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a folder").to_owned()
 }
 
-/// Returns what a generated file contains, or writes into it what was found if the files are to be made anew.
+/// Returns what a generated file contains, or, if the files should be generated anew, writes `found` into it.
 fn unless_blessed(file: &Path, found: &str) -> Option<String> {
     if env::var_os(BLESS).is_some() {
         fs::write(file, found).expect("write the file");
@@ -52,7 +53,7 @@ fn public_api_matches_the_lists() {
     compare("zoolock_zookeeper_testing", "zookeeper-testing");
 }
 
-/// What is in the source of this package with what is in its list.
+/// Compares the public items in the source of this package with its list.
 fn compare(name: &str, package: &str) {
     let root = root().join(package);
     let kept = root.join("tests/api.txt");
@@ -84,7 +85,7 @@ fn all_types_except_thread_guards_may_go_to_other_threads() {
     goes::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
     );
     goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent, Wait, CancelToken, Busy)>();
-    // A service that catches panics of its handlers keeps its client outside of them.
+    // A service that catches panics of its handlers has its client outside of them.
     both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
 }

@@ -1,4 +1,4 @@
-//! Finds what a path means, if it is of the crate.
+//! Resolves paths to items of the crate.
 
 use syn::{Ident, Item, UseTree};
 
@@ -7,8 +7,8 @@ use crate::source::{Modules, Place};
 /// An item: its module, and its name there.
 pub(crate) type Id = (Place, String);
 
-/// What `path` means in a module: a module, or something there, which is `*` for everything. What is not of this crate
-/// is the error, with the names of imports replaced by what they stand for.
+/// Resolves `path` in a module: to a module, or to an item in it, which is `*` for everything. For items of other
+/// crates, returns the path as an error, with the names of imports replaced by what they refer to.
 pub(crate) fn find(
     modules: &Modules,
     at: &Place,
@@ -59,7 +59,7 @@ pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<
     Some((place, name.filter(|name| name != "*")?))
 }
 
-/// The names that a `use` brings in, each with the path that it stands for: `*` for everything.
+/// Returns the names that a `use` imports, each with the path to which it refers: `*` for everything.
 pub(crate) fn leaves(tree: &UseTree) -> Vec<(String, Vec<String>)> {
     let own = |ident: &Ident| if ident == "self" { vec![] } else { vec![ident.to_string()] };
     match tree {

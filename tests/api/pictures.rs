@@ -1,4 +1,4 @@
-//! Pictures are made by programs in the tree, so that they can be changed.
+//! Checks that the programs that generate the pictures are in the tree, so that the pictures can be changed.
 
 use std::io::ErrorKind;
 use std::process::Command;

@@ -4,7 +4,7 @@ use quote::format_ident;
 use syn::visit_mut::{VisitMut, visit_path_mut};
 use syn::{Attribute, Item, Path, PathSegment, Receiver, parse_quote};
 
-/// An item as one line, without its documentation. `full` returns the full path for one as it is written.
+/// Returns an item as one line, without its documentation. `full` returns the full path for a path as it is written.
 pub(crate) fn line(mut item: Item, full: impl Fn(&[String]) -> Vec<String>) -> String {
     Full(full).visit_item_mut(&mut item);
     let file: syn::File = parse_quote!(#item);
@@ -42,7 +42,7 @@ impl<F: Fn(&[String]) -> Vec<String>> VisitMut for Full<F> {
         }
     }
 
-    /// What a user has to know: without the text of a `must_use`, which is documentation.
+    /// Keeps the attributes that matter to users, without the text of a `must_use`, which is documentation.
     fn visit_attributes_mut(&mut self, attributes: &mut Vec<Attribute>) {
         let says = |name: &str| attributes.iter().any(|attribute| attribute.path().is_ident(name));
         let kept =

@@ -1,5 +1,5 @@
-//! What the page of a published package on a registry shows: its metadata, its licenses, and a README whose commands
-//! work for readers without a checkout, or say that they need one. `tests/api/links.rs` checks the links, which a
+//! What a registry shows on the page of a published package: its metadata, its licenses, and a README whose commands
+//! work for readers without a checkout, or are marked as requiring one. `tests/api/links.rs` checks the links, which a
 //! registry resolves as a forge does.
 
 use std::fs;
@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::source::files;
 
-/// What only works in a checkout of the project.
+/// What works only in a checkout of the project.
 const OF_A_CHECKOUT: [&str; 8] = [
     "--path",
     "cargo run -p",
@@ -21,7 +21,7 @@ const OF_A_CHECKOUT: [&str; 8] = [
     ".ci/",
 ];
 
-/// The folders of the packages that are published.
+/// Returns the folders of the packages that are published.
 fn published() -> Vec<PathBuf> {
     let manifests = files(&crate::root(), "toml", &["target"]).into_iter();
     let manifests = manifests.filter(|file| file.ends_with("Cargo.toml"));
@@ -75,7 +75,7 @@ fn commands_in_published_readmes_that_need_a_checkout_say_so() {
     assert_eq!(unsaid("# A\n\nIn a checkout.\n\n# B\n\n```sh\ntests/run\n```\n"), ["tests/run\n"]);
 }
 
-/// The commands that need a checkout, in a section that has not said so before.
+/// Returns the commands that need a checkout, but whose section has not mentioned one before.
 fn unsaid(text: &str) -> Vec<String> {
     let (mut said, mut in_code, mut unsaid) = (false, false, Vec::new());
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {

@@ -1,4 +1,4 @@
-//! The modules of the crate, as they are in `src`, without those for tests.
+//! The modules of the crate, as written in `src`, without those for tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, ImplItem, Item, ItemMacro, Meta, Token, Type, Visibility};
 
-/// The folders of the packages that have layers, and `sys` below them.
+/// The folders of the packages that have layers and a `sys` below them.
 pub(crate) const FOLDERS: [&str; 3] = ["src", "zookeeper/src", "zookeeper-testing/src"];
 
-/// `[]` is the crate's root, `["session", "events"]` a module below it.
+/// `[]` is the crate's root, `["session", "events"]` is a module below it.
 pub(crate) type Place = Vec<String>;
 
 /// Every module with its items, macros expanded.
@@ -35,7 +35,7 @@ pub(crate) fn modules(src: &Path) -> Modules {
     sources.map(|source| (source.place, expanded(source.items))).collect()
 }
 
-/// What a call of a macro of the same module stands for. Such a macro has one rule, for any number of types.
+/// Returns what a call of a macro of the same module expands to. Such a macro has one rule, for any number of types.
 fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
     let Item::Macro(ItemMacro { ident: None, mac: call, .. }) = call else { return None };
     let text = items.iter().find_map(|item| match item {
@@ -44,7 +44,7 @@ fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
         }
         _ => None,
     })?;
-    // It is `($($parameter: ty),*) => {$( body )*}`.
+    // The macro has the form `($($parameter: ty),*) => {$( body )*}`.
     let (head, rest) = text.split_once("=>")?;
     let parameter = head.split(':').next()?.rsplit('$').next()?.trim();
     let (body, _) = rest.split_once("$ (")?.1.rsplit_once(')')?;
@@ -54,7 +54,7 @@ fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
     Some(syn::parse_str::<syn::File>(&made).expect("items").items)
 }
 
-/// Every module, macros as they are written.
+/// Returns every module, with macros as they are written.
 pub(crate) fn sources(src: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     let file = src.join("lib.rs");
@@ -69,7 +69,7 @@ fn items_of(file: &Path) -> Vec<Item> {
     parsed.items
 }
 
-/// A module, and all below it, whose files are in `folder`.
+/// Adds a module, and all modules below it, whose files are in `folder`.
 fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     source.items.retain(|item| is_built(&begin(item).0));
     for item in &mut source.items {
@@ -113,7 +113,7 @@ pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<Pat
     found
 }
 
-/// Not for tests only.
+/// Returns whether an item is not only for tests.
 fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
         let cfg = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok());
@@ -123,7 +123,7 @@ fn is_built(attributes: &[Attribute]) -> bool {
     !attributes.iter().any(|attribute| for_tests(&attribute))
 }
 
-/// Left out of the documentation, and so not part of what a user may rely on.
+/// Returns whether an item is left out of the documentation, which means that users cannot rely on it.
 pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).any(|attribute| {
         let all = Punctuated::<Meta, Token![,]>::parse_terminated;
@@ -132,7 +132,7 @@ pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The attributes and the visibility that an item begins with.
+/// Returns the attributes and the visibility at the beginning of an item.
 pub(crate) fn begin(item: &Item) -> (Vec<Attribute>, Visibility) {
     let begin = |input: ParseStream<'_>| {
         let begin = (Attribute::parse_outer(input)?, input.parse()?);

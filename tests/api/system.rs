@@ -1,6 +1,6 @@
-//! Checks that the locks, the client and its servers for tests get everything that is not a function of its inputs from
-//! the abstraction over the system (`zookeeper/src/sys.rs`). A simulation replaces that file. Its seed cannot decide
-//! what other calls return.
+//! Checks that the locks, the client and its servers for tests get everything that is not determined by their inputs
+//! through the abstraction over the system (`zookeeper/src/sys.rs`). The simulation replaces that file, and its seed
+//! could not determine what any other calls return.
 //!
 //! The check works on names, not on types. It therefore does not detect a loop over a channel, which waits as well.
 
@@ -13,7 +13,7 @@ use syn::Item;
 use crate::names::leaves;
 use crate::source::{FOLDERS, sources};
 
-/// A path that contains the first is only allowed to go on with one of the second; the third is what to use instead.
+/// A path with the first part may only continue with one of the second; the third is what to use instead.
 const PATHS: [(&str, &[&str], &str); 14] = [
     ("Instant::now", &[], "sys::now"),
     ("SystemTime::now", &[], "sys::system_time"),
@@ -35,7 +35,7 @@ const PATHS: [(&str, &[&str], &str); 14] = [
     ("Uuid::new_v4", &[], "sys::new_uuid"),
 ];
 
-/// The functions that create channels, and the channels' types: none of them waits.
+/// Functions that create channels, and the channels' types: none of them waits.
 const CHANNELS: [&str; 7] =
     ["bounded", "unbounded", "Sender", "Receiver", "RecvError", "RecvTimeoutError", "TryRecvError"];
 
@@ -47,11 +47,11 @@ const METHODS: [(&str, &str); 4] = [
     ("recv_deadline", "sys::recv_deadline"),
 ];
 
-/// Files and folders that may ask the operating system, and why.
+/// Files and folders that may call the operating system, and the reason.
 const EXEMPT: [(&str, &str); 8] = [
     ("zookeeper/src/sys", "the abstraction of the client over the system"),
     ("src/base/sys.rs", "the abstraction of the locks over the system"),
-    ("src/testing.rs", "threads of a program's tests; no simulation runs it"),
+    ("src/testing.rs", "threads of a program's tests; it is never simulated"),
     ("zookeeper-testing/src/lib.rs", "threads and sockets of the server for a program's tests"),
     ("zookeeper-testing/src/outgoing.rs", "the threads that write for that server"),
     (
@@ -81,11 +81,11 @@ fn only_sys_calls_the_operating_system() {
         }
     }
     println!("{modules} modules");
-    assert!(wrong.is_empty(), "called past `sys`, see tests/api/system.rs:\n{}", wrong.join("\n"));
-    assert!(needless.is_empty(), "exempt, and without a need: {needless:?}");
+    assert!(wrong.is_empty(), "bypasses `sys`, see tests/api/system.rs:\n{}", wrong.join("\n"));
+    assert!(needless.is_empty(), "exempt without need: {needless:?}");
 }
 
-/// What a module calls of others than `sys`, each with its line.
+/// Returns the calls in a module that bypass `sys`, each with its line.
 fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
     let words = said(items);
     let imports = &words.imports;
@@ -100,7 +100,7 @@ fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
 pub(crate) fn said(items: Vec<Item>) -> Words {
     let mut words = Words::default();
     for item in items {
-        // Those are modules of their own.
+        // Submodules are checked separately.
         if !matches!(item, Item::Mod(_)) {
             words.read(item.to_token_stream());
         }
@@ -123,19 +123,19 @@ fn of_path(said: &Said, imports: &BTreeMap<String, Vec<String>>) -> Option<&'sta
         let at = path.windows(asks.len()).position(|part| part == asks);
         at.is_some_and(|at| match path.get(at + asks.len()) {
             Some(next) => !allowed.contains(&next.as_str()),
-            // What is taken of a module that has both shows where it is used.
+            // What is imported from a module with allowed and other items is checked where it is used.
             None => allowed.is_empty(),
         })
     });
     if let Some((.., instead)) = by_path {
         return Some(instead);
     }
-    // A method by the name of its type.
+    // A method that is called through the name of its type.
     let owner = path.iter().nth_back(1)?;
     owner.starts_with(char::is_uppercase).then(|| of_method(&path)).flatten()
 }
 
-/// A path, or the name of a method that is called.
+/// A path, or the name of a called method.
 pub(crate) struct Said {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
@@ -146,7 +146,7 @@ pub(crate) struct Said {
 #[derive(Default)]
 pub(crate) struct Words {
     pub(crate) said: Vec<Said>,
-    /// The names that a `use` brings in, each with the path that it stands for.
+    /// The names that a `use` imports, each with the path to which it refers.
     imports: BTreeMap<String, Vec<String>>,
 }
 

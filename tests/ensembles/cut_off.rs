@@ -1,4 +1,4 @@
-//! A follower cut off from its leader. It answers its clients as usual, while the leader ends their sessions.
+//! A follower that is cut off from its leader. It still answers its clients, while the leader expires their sessions.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{Ways, await_nodes, client_at, nodes, three};
 use common::line::Line;
 use common::*;
 
-/// Below the 10 s after which the follower notices.
+/// Shorter than the 10 s after which the follower detects this.
 const LONGER: Duration = Duration::from_secs(6);
 
 #[test]
@@ -33,7 +33,7 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
         leaving.stats().resumed == 1
     });
     println!("resumed after {:?}; {hold:?}", begun.elapsed());
-    // Nobody else has renewed it.
+    // Only the other member has renewed it.
     wait_until("the session would have ended", SOON, || begun.elapsed() > LONGER + LONGER / 3);
     assert!(hold.is_held() && line.let_in() == 0, "{hold:?}");
     assert_eq!(seen(), before);
@@ -46,7 +46,7 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
 fn lagging_follower_never_verifies_a_token() {
     let (_running, ensemble, leader, follower) = three();
     let at_leader = client_at(&ensemble, leader, SESSION);
-    // It keeps asking this member while the member answers.
+    // The client continues to query this member as long as it answers.
     let asking = client_at(&ensemble, follower, SESSION);
     let lock = lock_of(&at_leader, "/verified");
     let held = lock.acquire().unwrap();
@@ -59,7 +59,7 @@ fn lagging_follower_never_verifies_a_token() {
 
     let seen = asking.contenders("/verified").unwrap();
     println!("the follower says {seen:?}");
-    assert!(seen[0].holds && seen[0].token == old, "it is up to date");
+    assert!(seen[0].holds && seen[0].token == old, "it shows the old holder");
     let answer = asking.verify_token("/verified", old);
     assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");
     ensemble.heal();

@@ -12,13 +12,13 @@ use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 
 use common::*;
 
-/// The number of concurrent ensembles, of three JVMs each. A start needs all processors, and the other
-/// sessions must not end from starvation.
+/// The number of concurrent ensembles, with three JVMs each. Starting one takes all processors, and meanwhile, the
+/// sessions in the others must not expire.
 const AT_ONCE: usize = 3;
 
 static RUNNING: LazyLock<(Sender<()>, Receiver<()>)> = LazyLock::new(|| bounded(AT_ONCE));
 
-/// One of the concurrent ensembles, until its drop.
+/// One of the concurrent ensembles, until this value is dropped.
 struct Running;
 
 impl Drop for Running {
@@ -27,13 +27,13 @@ impl Drop for Running {
     }
 }
 
-/// Waits until another one may start. It ends first, and then the other value.
+/// Waits until another one may start. When the results are dropped, the ensemble ends before the permit is returned.
 fn start(ensemble: EnsembleBuilder) -> (Running, Ensemble) {
     RUNNING.0.send(()).unwrap();
     (Running, ensemble.start().unwrap())
 }
 
-/// An ensemble, and the numbers of its leader and of a follower.
+/// Returns an ensemble, and the numbers of its leader and of a follower.
 fn three() -> (Running, Ensemble, usize, usize) {
     let (running, ensemble) = start(Ensemble::builder(3));
     let (leader, follower) = (ensemble.leader().unwrap(), ensemble.followers().unwrap()[0]);
@@ -44,14 +44,14 @@ fn client_at(ensemble: &Ensemble, member: usize, session_timeout: Duration) -> C
     client_of(&ensemble.server(member).connect_string(), session_timeout)
 }
 
-/// The nodes of all contenders, as this client's server shows them.
+/// Returns the nodes of all contenders, as listed by this client's server.
 fn nodes(looker: &Client, path: &str) -> Vec<String> {
     let seen = answered(|| looker.contenders(path)).unwrap();
     seen.into_iter().map(|one| one.node).collect()
 }
 
-/// Waits until the client's server has this many nodes. Another server may have had them before, and a caller would
-/// then misread a later change.
+/// Waits until the client's server has this many nodes. Another server may have had them earlier, and a caller would
+/// then misinterpret a later change.
 fn await_nodes(looker: &Client, path: &str, count: usize) {
     wait_until("the server has caught up", SOON, || nodes(looker, path).len() == count);
 }
@@ -66,7 +66,7 @@ impl Ways {
         Ways(ways.map(Result::unwrap).collect())
     }
 
-    /// A client that knows all members and is connected to this one.
+    /// Returns a client that has the addresses of all members and is connected to this one.
     fn client_on(&self, member: usize, session_timeout: Duration) -> Client {
         let others = || (0..).zip(&self.0).filter(move |(index, _)| *index != member);
         others().for_each(|(_, way)| way.refuse(true));

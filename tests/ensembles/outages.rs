@@ -1,4 +1,4 @@
-//! Sessions across outages: a long outage of the whole ensemble, and servers whose resume must not be trusted.
+//! Sessions during outages: a long outage of the whole ensemble, and servers on which a resumed session proves nothing.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use super::{Ways, start};
 use common::line::Line;
 use common::*;
 
-/// Six ticks of the members, so long that a slow machine alone loses nothing.
+/// Six ticks of the members, which is so long that a slow machine alone does not cost a hold.
 const T: Duration = Duration::from_secs(6);
 
 #[test]
 fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     const HELD: usize = 8;
     const WAITING: usize = 20;
-    /// Longer than three servers need to start. One that takes connections and is silent in that time may be
-    /// one that renews the session, so a client leaves the session alone after a timeout of such tries.
+    /// Longer than three servers need to start. A server that accepts connections but does not answer in that time may
+    /// be one that renews the session, so a client stops using the session after a timeout of such attempts.
     const T: Duration = Duration::from_secs(10);
     let (_running, ensemble) = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
     let clients = [(); 1 + WAITING].map(|()| client_of(&ensemble.connect_string(), T));
@@ -27,7 +27,7 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     let mut line = Line::at("/locks/0");
     let seen = lock_of(&clients[1], "/locks/0");
     let contenders = || answered(|| seen.contenders()).unwrap().len();
-    wait_until("its server has the hold, too", SOON, || contenders() == 1);
+    wait_until("its server has the hold as well", SOON, || contenders() == 1);
     for client in &clients[1..] {
         line.join_seen_by(client, contenders);
     }
@@ -42,7 +42,7 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     (0..3).for_each(|member| ensemble.server(member).start_again().unwrap());
     ensemble.wait_ready().unwrap();
     let up = Instant::now();
-    // Nobody unlocks. The nodes of lost holds are deleted on their own.
+    // The holders do not unlock. The nodes of lost holds are deleted automatically.
     wait_until("all are let in", SOON, || line.let_in() == WAITING);
     println!("lost after {lost:?}; all {WAITING} let in {:?} after the return", up.elapsed());
     for (number, client) in clients.iter().enumerate() {
@@ -59,12 +59,12 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     }
 }
 
-/// The client holds through another member, and then reaches only this one, which is cut off. Either its hold
-/// lasts and nobody enters, or the loss comes before the next grant.
+/// The client holds a lock through another member, and then can only connect to this one, which is cut off. Either its
+/// hold lasts and no one else acquires the lock, or the loss is reported before the next grant.
 #[test]
 fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
     for of_leader in [false, true] {
-        // A leader needs ten ticks to notice, which is longer than the session.
+        // A leader needs ten ticks to detect it, which is longer than the session.
         let tick = Duration::from_secs(1);
         let (_running, ensemble) = start(Ensemble::builder(3).tick(tick).sync_limit(10));
         let (leader, followers) = (ensemble.leader().unwrap(), ensemble.followers().unwrap());
@@ -87,7 +87,7 @@ fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
         let lost = await_lost(&hold);
         let held = rival.result("the rival").unwrap();
         println!("of the leader: {of_leader}, lost after {lost:?}, {:?}", own.stats());
-        assert!(!held, "two held it");
+        assert!(!held, "two clients held the lock");
         ensemble.heal();
         ways.0.iter().for_each(FaultProxy::restore);
         wait_until("it is back", SOON, || lock.contenders().is_ok());

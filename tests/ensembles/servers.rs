@@ -1,4 +1,4 @@
-//! Members are killed, stopped, paused and restarted. Locks and positions survive.
+//! Members are killed, stopped, paused and restarted. Holds and places in queues survive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,13 +10,13 @@ use super::{Ways, await_nodes, client_at, nodes, start, three};
 use common::line::Line;
 use common::*;
 
-/// So long that holds outlive an election on a busy machine.
+/// Long enough that holds survive an election on a busy machine.
 const T: Duration = Duration::from_secs(20);
 
 /// Longer than an election on a busy machine.
 const LONG: Duration = Duration::from_secs(40);
 
-/// The holder's node and token, and all nodes.
+/// The holder's node and token, and the names of all nodes.
 type Before = (String, u64, Vec<String>);
 
 /// Locks that several clients hold and wait for.
@@ -28,7 +28,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// One client holds each lock, and all others wait for it.
+    /// Creates locks that one client each holds, while all other clients wait for them.
     fn of(clients: &[Client], looker: Client, locks: usize) -> Queues {
         let mut queues = Vec::new();
         for number in 0..locks {
@@ -47,7 +47,7 @@ impl Queues {
         Queues { clients: clients.to_vec(), looker, queues }
     }
 
-    /// Expects every hold and every position to be unchanged, and grants in order.
+    /// Expects every hold and every place in a queue to be unchanged, and grants in order.
     fn are_kept(self) {
         for (lock, line, before) in self.queues {
             let (path, hold) = (lock.path(), lock.hold().expect("it is held"));
@@ -86,11 +86,11 @@ fn long_paused_member_costs_no_lock_and_no_position() {
         let clients = [follower, leader, leader, follower].map(|member| ways.client_on(member, T));
         let (paused, other) = if of_leader { (leader, follower) } else { (follower, leader) };
         let looker = client_at(&ensemble, other, T);
-        // Each client holds a lock. One that only waits would be slower to leave a silent server.
+        // Each client holds a lock. A client that only waits would abandon a silent server later.
         let queues = Queues::of(&clients, looker, 4);
         let begun = Instant::now();
         ensemble.server(paused).pause().unwrap();
-        // The client of the leader is unaffected by a follower.
+        // A paused follower does not affect the client of the leader.
         await_all_resumed(if of_leader { &clients } else { &clients[..1] });
         wait_until("it has been paused for longer", SOON, || begun.elapsed() > T + T / 10);
         ensemble.server(paused).resume().unwrap();
@@ -110,7 +110,7 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     let queues = Queues::of(&clients, client_of(&ensemble.connect_string(), LONG), 8);
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
-    // Each leader starts its transaction numbers again, in an epoch of its own.
+    // Each leader starts a new epoch, in which its transaction numbers begin again.
     let second = token(&clients[1]);
     queues.are_kept();
     ensemble.kill_leader().unwrap();
@@ -118,8 +118,8 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     assert!(first < second && second < third, "{first} {second} {third}");
 }
 
-/// Threads that share an object replace each other's node, and threads with a path each share
-/// transactions. These answers have no stat. The tokens come from their headers.
+/// Threads that share an object replace each other's node, and threads with different paths share transactions. These
+/// answers have no stat. The tokens are taken from their headers.
 #[test]
 fn tokens_of_transactions_are_czxids_through_a_follower() {
     const TURNS: usize = 100;
@@ -129,7 +129,7 @@ fn tokens_of_transactions_are_czxids_through_a_follower() {
     let elsewhere = client_of(&ensemble.connect_string(), T);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Other transactions come in between.
+        // Other transactions are carried out in between.
         scope.spawn(|| {
             let other = lock_of(&elsewhere, "/others");
             while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Every rule is needed. Without it the check finds two holders, or a waiter that waits for ever. Each rule's doc says how.
+//! Every rule is needed. Without it, the check finds two holders, or a waiter that waits forever, as its doc says.
 
 use super::check;
 use super::opens::{self, Mode, NO_STUCK_WAITER, ONE_HOLDER, Opens};

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, UniformChooser};
 
-/// What the check needs of a model.
+/// What the check requires of a model.
 pub(crate) trait Checked:
     Model<
         State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -26,7 +26,7 @@ pub(crate) fn everything(what: &str, model: impl Checked) {
     checker.assert_properties();
 }
 
-/// Checks so many states on random ways, beyond the bounds of an exhaustive check.
+/// Checks this many states on random paths, beyond the bounds of an exhaustive check.
 pub(crate) fn some(what: &str, model: impl Checked, states: usize) {
     let begun = Instant::now();
     let random = model.checker().target_state_count(states);
@@ -35,14 +35,14 @@ pub(crate) fn some(what: &str, model: impl Checked, states: usize) {
     checker.assert_properties();
 }
 
-/// Expects the property to fail with a broken rule, and prints the path to the failure.
+/// Expects the property to fail because of a broken rule, and prints the path to the failure.
 pub(crate) fn fails(broken: impl Debug, model: impl Checked, property: &'static str) {
     let begun = Instant::now();
     let enough = HasDiscoveries::AnyOf([property].into());
     let checker = model.checker().finish_when(enough).spawn_bfs().join();
     report(&format!("{broken:?}"), &checker, begun);
 
-    // The checker may continue for a few steps from a failed state.
+    // From a failed state, the checker may continue for a few steps.
     let holds = model.property(property).condition;
     let found = checker.assert_any_discovery(property).into_vec();
     let good = found.into_iter().take_while(|(world, _)| holds(&model, world));

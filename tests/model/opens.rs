@@ -1,33 +1,29 @@
-//! The model of a stay in a queue: when the end of the only node ahead is a grant, without another list.
-//! It has no time, one lock, and a client for each waiter. Others have their own, always healthy sessions:
-//! one holds at the beginning, and rivals stand behind the waiters.
+//! The model of a stay in a queue: when the deletion of the only node ahead is a grant, without another list. It has no
+//! time, one lock, and a client for each waiter. All other contenders have their own sessions, which are always
+//! healthy: one holds the lock at the beginning, and rivals are behind the waiters.
 //!
-//! A waiter lists, and watches its own node and the two nearest ahead. If only one is ahead, and its holder
-//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's own `Stay`. What a
-//! list shows ahead of a node stays valid, because no node comes before an existing one, except a downgraded
-//! read in the position of its write. Therefore, when the only node ahead ends, the waiter's node is first,
-//! provided that it existed at that instant. An operator may have deleted it, or its session may have
-//! expired.
+//! A waiter lists, and watches its own node and the two nearest ahead. If only one node is ahead, and its holder cannot
+//! downgrade in place, its deletion is the grant. The waiter's state is the library's own `Stay`. What a list shows
+//! ahead of a node remains valid, because a new node never comes before an existing one, except a downgraded read in
+//! the position of its write. Therefore, when the only node ahead is deleted, the waiter's node is first, provided that
+//! it existed at that instant. An operator may have deleted it, or its session may have expired.
 //!
-//! Three parts run concurrently for each client. The server applies its requests in order, and sends answers
-//! and events in that order. The client's reader takes each message, and reports an event at once, or lists
-//! first and reports both. The waiter's thread may be arbitrarily slow: any other step may come before its
-//! own.
+//! Three parts run concurrently for each client. The server applies its requests in order, and sends answers and events
+//! in that order. The client's reader processes each message, and reports an event at once, or lists first and reports
+//! both. The waiter's thread may be arbitrarily slow: any other step may come before its own.
 //!
-//! A grant is right if the node is or was first at the server. If it was first but no longer is, an operator
-//! has deleted it since, and the hold is lost like any other hold whose node was deleted. This model checks
-//! neither how that is detected nor the lease: a hold ends at the instant when its node is deleted, and no
-//! fault affects the sessions of holders. A waiter granted without having been first holds without a node
-//! until its release.
+//! A grant is right if the node is or was first on the server. If it was first but no longer is, an operator has since
+//! deleted it, and the hold is lost like any other hold whose node was deleted. This model checks neither how that is
+//! detected nor the lease: a hold ends at the instant when its node is deleted, and faults do not affect the sessions
+//! of holders. A waiter that is granted without having been first holds without a node until its release.
 //!
-//! A client gets no event of a node that it may not read at that time. The waiter lists again later and is
-//! granted nevertheless. This applies to the nodes of other clients. If an operator hides and deletes a
-//! waiter's own node, the waiter may be granted without a node; this is a hold whose node was deleted, and is
-//! detected as such.
+//! A client receives no event for a node that it may not read at that time. The waiter lists again later and is granted
+//! nevertheless. This applies to the nodes of other clients. If an operator hides and deletes a waiter's own node, the
+//! waiter may be granted without a node; this is a hold whose node was deleted, and is detected as such.
 //!
-//! Left out: creates applied long after their connection has broken, which belong to the queue (their numbers
-//! are higher than those of all nodes that could have been seen); changes of a node while its watcher has no
-//! connection; several waiters of one client.
+//! Left out: creates applied long after their connection broke, which are tested with the queue (their numbers are
+//! higher than those of all nodes that could have been listed); changes of a node while its watcher has no connection;
+//! several waiters of one client.
 
 mod world;
 
@@ -40,30 +36,30 @@ pub(crate) const ONE_HOLDER: &str = "never two holders";
 pub(crate) const FIRST: &str = "whoever holds is first";
 pub(crate) const NO_STUCK_WAITER: &str = "at rest, whoever waits waits for a holder";
 
-/// A rule broken on purpose, to prove that it is needed and that the check would notice.
+/// A rule broken on purpose, to prove that it is needed and that the check would detect the violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The own node is not watched. It was deleted before the one ahead.
+    /// The waiter's own node is not watched, and was deleted before the one ahead.
     OwnNotWatched,
-    /// Nodes watched before a resume count as watched since. Missed events come in any order.
+    /// Nodes watched before the session was resumed count as watched since. Missed events come in any order.
     WatchedBeforeResume,
-    /// An expectation from before a resume survives it.
+    /// An expectation from before the session was resumed remains valid.
     OutlivesResume,
-    /// An end is expected although another node is ahead.
+    /// The deletion of a node is expected to be a grant although another node is ahead.
     SecondIgnored,
-    /// The end of a write is expected, whose holder continues as a reader.
+    /// The deletion of a write is expected to be a grant although its holder continues as a reader.
     DowngradeIgnored,
-    /// Nothing is told of a node that is missing when it is to be watched.
+    /// The server does not report that a node is missing when a watch for it is set.
     AbsenceIgnored,
-    /// Other events leave the expectation as it is. One was the end of the own node.
+    /// Other events do not change the expectation, although one was the deletion of the waiter's own node.
     NothingForgotten,
-    /// Every event of the node ahead counts as its end.
+    /// Every event of the node ahead counts as its deletion.
     ChangeIsEnd,
-    /// Events overtake each other.
+    /// Events may overtake other messages.
     EventsOvertaken,
-    /// Nodes count as watched though the server has refused that.
+    /// Nodes count as watched although the server refused the watch.
     RefusedIsWatched,
-    /// A waiter relies on events alone. It gets none of a node that it may not read.
+    /// A waiter relies on events alone. It receives none for a node that it may not read.
     NeverLooksAgain,
 }
 
@@ -73,7 +69,7 @@ pub(crate) enum Mode {
     /// Alone, and never downgraded.
     #[default]
     Exclusive,
-    /// Alone. A read may take its place.
+    /// Alone. A read may replace it.
     Write,
     /// Shared with other readers.
     Read,
@@ -85,7 +81,7 @@ pub(crate) struct Bounds {
     /// The mode of the first holder.
     pub(crate) holder: Mode,
     pub(crate) waiters: &'static [Mode],
-    /// Rivals behind all of these, with their own, always healthy sessions.
+    /// Rivals behind all of these, with sessions of their own that are always healthy.
     pub(crate) rivals: u8,
     /// Deletions by the operator.
     pub(crate) deletions: u8,
@@ -94,16 +90,16 @@ pub(crate) struct Bounds {
     pub(crate) give_ups: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
-    /// Looks of waiters without an event.
+    /// How often waiters list without an event.
     pub(crate) looks: u8,
-    /// Watched nodes of others that become unreadable.
+    /// How many watched nodes of others become unreadable.
     pub(crate) hides: u8,
-    /// Requests to watch that a busy server refuses.
+    /// How many requests to watch a busy server refuses.
     pub(crate) refusals: u8,
 }
 
 impl Bounds {
-    /// In this order: deletions, changes, give-ups, cuts, expiries and looks.
+    /// The numbers are, in this order: deletions, changes, give-ups, cuts, expiries and looks.
     pub(crate) fn new(
         holder: Mode,
         (waiters, rivals): (&'static [Mode], u8),
@@ -114,28 +110,28 @@ impl Bounds {
     }
 }
 
-/// The subject of the check.
+/// The model to be checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opens {
     pub(crate) bounds: Bounds,
     pub(crate) broken: Option<Broken>,
 }
 
-/// A step of the waiter of this number, or at this node.
+/// A step of the waiter with this number, or at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    // Steps that clients and servers take on their own, sooner or later.
-    /// The thread starts again, with a list or a node.
+    // Steps that clients and servers take by themselves, sooner or later.
+    /// The thread begins again, with a list or a new node.
     Begin(usize),
-    /// The thread decides from a list.
+    /// The thread decides, based on a list.
     Decide(usize),
-    /// The thread waits and hears of an event.
+    /// The waiting thread is notified of an event.
     Hear(usize),
     /// The server applies the next request.
     Serve(usize),
-    /// The reader takes the message at this place.
+    /// The reader processes the message at this position.
     Receive(usize, usize),
-    /// The thread has waited for long. This only matters where an event was not sent.
+    /// The thread has waited for long, and lists again. This only matters if an event was not sent.
     Look(usize),
     /// One of the missed events arrives.
     ReceiveMissed(usize, Node),
@@ -229,7 +225,7 @@ impl Model for Opens {
     }
 }
 
-/// Whether these bounds allow it, its name, and whether a state has it.
+/// Whether these bounds allow it, its name, and whether a state shows it.
 type Sighting = (bool, &'static str, fn(&Opens, &World) -> bool);
 
 impl Opens {
@@ -304,14 +300,14 @@ impl Opens {
         }
     }
 
-    /// Whether nothing more happens without a user, an operator or a fault.
+    /// Returns whether nothing more happens without a user, an operator or a fault.
     fn is_at_rest(&self, world: &World) -> bool {
         let mut actions = Vec::new();
         (0..world.waiters.len()).for_each(|waiter| self.due(world, waiter, &mut actions));
         actions.is_empty()
     }
 
-    /// Each must occur in some state, so that the properties of all states mean something.
+    /// Each must occur in some state. Otherwise, the properties of all states would prove little.
     fn sightings(&self) -> impl Iterator<Item = Property<Opens>> {
         let Bounds { holder, waiters, deletions, cuts, hides, .. } = self.bounds;
         let all: [Sighting; 7] = [

@@ -1,4 +1,4 @@
-//! The protocol with all its rules is sound.
+//! The protocol is sound if no rule is broken.
 
 use std::env;
 
@@ -15,7 +15,7 @@ fn opens_for_one_waiter() {
     opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
 }
 
-/// The node ahead may be unreadable when it goes.
+/// The node ahead may be unreadable when it is deleted.
 #[test]
 fn opens_for_a_waiter_that_is_not_notified() {
     for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
@@ -25,7 +25,7 @@ fn opens_for_a_waiter_that_is_not_notified() {
     }
 }
 
-/// A busy server may refuse to watch.
+/// A busy server may refuse to set a watch.
 #[test]
 fn opens_for_a_waiter_that_is_refused() {
     let bounds = opens::Bounds::new(Mode::Exclusive, (ONE, 1), [1, 0, 1, 1, 0, 1]);
@@ -61,14 +61,14 @@ fn random_histories_of_the_table() {
     check::some("table, four calls", nodes, of_size(50_000, 1_000_000));
 }
 
-/// Bounds in this order: deletions, changes, give-ups, cuts, expiries and looks.
+/// The bounds are, in this order: deletions, changes, give-ups, cuts, expiries and looks.
 fn opens(holder: Mode, (waiters, rivals): (&'static [Mode], u8), small: [u8; 6], large: [u8; 6]) {
     let bounds = opens::Bounds::new(holder, (waiters, rivals), of_size(small, large));
     let what = format!("opens, {waiters:?} behind {holder:?}");
     check::everything(&what, Opens { bounds, broken: None });
 }
 
-/// The small bounds, or the large ones if the environment asks for them.
+/// Returns the small bounds, or the large ones if the environment selects them.
 fn of_size<T>(small: T, large: T) -> T {
     match env::var("ZOOLOCK_MODEL") {
         Ok(size) if size == "large" => large,

@@ -1,13 +1,13 @@
-//! The model of the table of nodes: the library's own `Table` beside calls that create nodes in one place, and a
-//! server. Calls may end at any time, connections break, and a server that stood still carries creates out late.
+//! The model of the table of nodes: the library's own `Table`, calls that create nodes in one directory, and a server.
+//! Calls may end at any time, connections break, and a server that was paused carries out creates late.
 //!
-//! Each connection has an order: the server carries out its requests in order, and the client takes the answers in
-//! that order. At a cut the requests without an answer are lost. Whether their creates were carried out is open: the
-//! server of an earlier connection may do so until a session timeout after the first answer on a later one.
+//! Each connection has an order: the server carries out its requests in order, and the client receives the answers in
+//! that order. When it breaks, requests without an answer are lost. It is open whether their creates are carried out:
+//! the server of an earlier connection may do so until a session timeout after the first answer on a later one.
 //!
-//! Checked in each state: the table has an entry for each node that exists or may appear yet; nothing is deleted that a
-//! call has, and nothing twice; and if all calls end now and nothing else goes wrong, no node and no entry is left in
-//! the end, except those that the server refuses to delete.
+//! Checked in each state: the table has an entry for each node that exists or may still appear; a node that a call owns
+//! is not deleted, and no node is deleted twice; and if all calls end now and there are no more faults, no node and no
+//! entry is left in the end, except those that the server refuses to delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,25 +22,25 @@ pub(crate) const CLEAN: &str = "in the end nothing is left";
 
 /// The session timeout.
 const T: u8 = 2;
-/// The place of all nodes.
+/// The directory of all nodes.
 const PLACE: u8 = 0;
-/// Room for more nodes than there are.
+/// Room for more nodes than there can be.
 const ROOM: usize = 8;
 
-/// A rule of the table's callers, broken on purpose.
+/// A rule for the callers of the table, broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A create without an answer counts as refused.
     LossIsRefusal,
-    /// A look that failed counts as one that showed nothing.
+    /// A look that failed counts as one that found nothing.
     FailureShowsNothing,
-    /// A look counts for the connection on which its answer arrives, although the connection was cut in between.
+    /// A look counts for the connection on which its answer arrives, although the previous connection broke in between.
     LookMovesAlong,
-    /// The last look needs no `sync`: it may be answered by a follower that is behind.
+    /// The last look is sent without `sync`, so a follower that lags may answer it.
     LastLookIsOld,
-    /// The client does not look when the time is over.
+    /// The client does not look again when the time is over.
     TimeIgnored,
-    /// A call does not report what it gives up.
+    /// A call does not report the creates that it gives up.
     KeptToItself,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Nodes {
     pub(crate) calls: usize,
     pub(crate) cuts: u8,
     pub(crate) ticks: u8,
-    /// Creates, looks and deletions that the server refuses.
+    /// How many creates, looks and deletions the server refuses.
     pub(crate) refusals: u8,
     pub(crate) broken: Option<Broken>,
 }
@@ -63,28 +63,28 @@ pub(crate) struct World {
     refusals: u8,
     is_look_refused: bool,
     calls: Vec<Call>,
-    /// A look that was begun, and is about to be sent.
+    /// A look that has begun, and is about to be sent.
     begun: Option<Look<u8>>,
     requests: Vec<Request>,
     answers: Vec<Answer>,
-    /// Creates that the server of an earlier connection may carry out, and until when.
+    /// Creates that the server of an earlier connection may still carry out, and until when.
     late: BTreeMap<usize, Option<u8>>,
     nodes: BTreeSet<usize>,
-    /// What a follower may show that is behind.
+    /// The nodes that a lagging follower may show.
     before: BTreeSet<usize>,
     deleting: BTreeMap<usize, Key>,
     stuck: BTreeSet<usize>,
     is_wrong: bool,
 }
 
-/// A call, and its create.
+/// The state of a call and its create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Call {
     Idle,
-    /// The create is entered, and about to be sent.
+    /// The create is in the table, and about to be sent.
     Entered(Key, u64),
     Sent(Key, u64),
-    /// The create has no answer, and the call goes on.
+    /// The create has no answer, and the call continues.
     Unanswered(Key),
     Owns(Key),
     Over,
@@ -93,9 +93,9 @@ enum Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Request {
     Create(usize),
-    /// The list of a call.
+    /// The list that a call sends.
     List(usize),
-    /// The table's look. Its last one for an orphan shows what the leader has.
+    /// The list that the table sends. The last one for an orphan shows the state of the leader.
     Look {
         is_last: bool,
     },
@@ -115,7 +115,7 @@ pub(crate) enum Action {
     Enter(usize),
     Send(usize),
     List(usize),
-    /// The call ends, or releases what it has.
+    /// The call ends, or releases its node.
     End(usize),
     SendLook,
     Serve,
@@ -124,7 +124,7 @@ pub(crate) enum Action {
     CarryOutLate(usize),
     Delete(usize),
     RefuseDelete(usize),
-    /// Somebody else deletes a node that stays, and a list no longer shows it.
+    /// Someone else deletes a node that could not be deleted, and a list no longer shows it.
     Unstick(usize),
     Cut,
     /// The session ends.
@@ -199,7 +199,7 @@ impl World {
         let answer = match self.requests.remove(0) {
             Request::Create(call) => {
                 self.nodes.insert(call);
-                // A client sees its own writes.
+                // A client always reads its own writes.
                 self.before.insert(call);
                 Answer::Created(call)
             }
@@ -310,7 +310,7 @@ impl World {
         self.table.gone(key);
     }
 
-    /// The nodes that exist or may appear.
+    /// Returns how many nodes exist or may appear.
     fn possible(&self) -> usize {
         let mut possible = self.nodes.clone();
         possible.extend(self.late.keys());
@@ -327,7 +327,7 @@ impl World {
         ROOM - room
     }
 
-    /// Whether nothing is left when all calls end and all goes well, late creates carried out or not.
+    /// Returns whether nothing is left if all calls end and nothing fails, with late creates carried out or not.
     fn ends_clean(&self, broken: Option<Broken>, late: bool) -> bool {
         let mut world = self.clone();
         (0..world.calls.len()).for_each(|call| world.end(call, broken));
@@ -342,7 +342,7 @@ impl World {
                     (None, false) => world.answer(broken),
                 }
             }
-            // Time is needed only behind a cut, or a look that was refused.
+            // This may take time only after a connection broke, or a look was refused.
             if time == 0 && !self.is_look_refused {
                 let waits = world.table.has_orphan_of(self.connection);
                 if waits || self.connection == 0 && world.table.leaving() > world.deleting.len() {

@@ -1,5 +1,5 @@
-//! Leftovers at a server that refuses deletions, does not answer, or is cut off. They are bounded in nodes
-//! and in requests, whatever the calls do.
+//! Leftovers on a server that refuses deletions, does not answer, or is cut off. The numbers of nodes and requests are
+//! bounded, whatever the calls do.
 
 use std::array;
 use std::panic::{self, AssertUnwindSafe};
@@ -14,12 +14,12 @@ use common::*;
 
 const LONG: Duration = Duration::from_secs(40);
 
-/// A server that reads as little of its log at once as it can, apart from `jute.maxbuffer`.
+/// Starts a server that accepts no longer log entries than necessary, given its `jute.maxbuffer`.
 pub(crate) fn strict_server() -> Server {
     Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
 }
 
-/// A path of this many bytes.
+/// Returns a path of this many bytes.
 fn path_of(bytes: usize) -> String {
     let mut path = String::new();
     while path.len() < bytes {
@@ -33,14 +33,14 @@ fn children(probe: &Probe, path: &str) -> usize {
     probe.children(path).unwrap().len()
 }
 
-/// A directory in which everybody may create and nobody may delete.
+/// Creates a directory in which all clients may create nodes and none may delete them.
 fn without_delete(probe: &Probe, path: &str) {
     probe.create_all(path).unwrap();
     probe.delete(path).unwrap();
     probe.create_with_acl(path, b"", &[NO_DELETE]).unwrap();
 }
 
-/// Expects the server to restart and read its log.
+/// Expects that the server can restart and read its log.
 fn starts_again(server: &Server) {
     server.restart().unwrap();
     println!("again: {:?}", client_of(&server.connect_string(), LONG).state());
@@ -98,7 +98,7 @@ fn patience(client: &Client) -> Duration {
     Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
 }
 
-/// A hundred threads try repeatedly with a short timeout while the server stands still, and afterwards.
+/// A hundred threads try repeatedly with a short timeout while the server is paused, and afterwards.
 fn is_served_again_after_a_stall(session: Duration, path: &str) {
     let stall = Duration::from_secs(6);
     let server = strict_server();
@@ -124,7 +124,7 @@ fn is_served_again_after_a_stall(session: Duration, path: &str) {
         let (before, requests) = (served(), client.stats().requests - requests);
         server.resume().unwrap();
         let (resumed, mut nodes) = (Instant::now(), 0);
-        // As often as before, and not once by chance.
+        // As often as before, as opposed to once by chance.
         wait_until("they are served again", SOON, || {
             nodes = nodes.max(children(&probe, path));
             served() > before + 20
@@ -148,14 +148,14 @@ fn is_served_again_after_a_stall(session: Duration, path: &str) {
     starts_again(&server);
 }
 
-/// One load at a time: two would measure each other. The first stall ends connections.
+/// Runs one load at a time, because two would disturb each other's measurements. The first stall ends connections.
 #[test]
 fn load_is_served_again_after_a_stall_also_at_a_long_path() {
     is_served_again_after_a_stall(Duration::from_secs(10), "/stalled");
     is_served_again_after_a_stall(LONG, &path_of(400));
 }
 
-/// Requests of this many threads that take turns, with or without a cut that loses all their creates.
+/// Returns the requests of this many threads that acquire in turn, with or without a cut that loses all their creates.
 fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
     let server = Server::start().unwrap();
     let (proxy, client) = behind_a_proxy_of(&server, LONG);
@@ -170,14 +170,14 @@ fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Each read has a node, and threads do not wait for each other.
+                // Each read has a node of its own, and threads do not wait for each other.
                 let lock = rw_of(&client, "/turns").reader();
                 lock.lock().unwrap();
                 lock.unlock().unwrap();
             });
         }
         if is_cut {
-            // Some creates are sent and lost. The others wait for a transaction.
+            // Some creates are sent and lost. The other calls wait to be sent in the next transaction.
             wait_until("all have asked", SOON, || {
                 let stats = client.stats();
                 stats.waiting == threads && stats.requests - before >= 2
@@ -197,7 +197,7 @@ fn creates_lost_in_one_cut_at_most_double_the_requests() {
     const TURNS: usize = 400;
     let [calm, cut] = [false, true].map(|is_cut| requests_of_acquisitions(TURNS, is_cut));
     println!("{TURNS} turns: {calm} requests, {cut} behind a cut");
-    // A create, a list, watches and a deletion, if nothing is shared.
+    // A create, a list, a request for watches and a deletion, if no requests are shared.
     let plain = 4 * TURNS as u64;
     assert!(cut <= 2 * plain, "{cut} requests instead of {plain}");
 }
@@ -211,7 +211,7 @@ fn permits_lost_in_one_cut_are_found_by_one_search() {
     let probe = Probe::connect(server.address()).unwrap();
     semaphore.acquire(1).unwrap().release().unwrap();
     let made = || children(&probe, "/permits/leases");
-    // The callers give up, so that the client must search for all of these nodes.
+    // The callers give up, so the client must search for all of these nodes.
     let creates = proxy.on(Op::Create).path_contains("leases").hold_request();
     thread::scope(|scope| {
         let token = CancelToken::new();

@@ -1,4 +1,4 @@
-//! Many holds and waiters of one client, and what busy servers refuse.
+//! Many holds and waiters of one client, and requests that busy servers refuse.
 
 mod holding;
 mod leftovers;

@@ -1,4 +1,4 @@
-//! The examples run as a reader would run them. Each must do and print what it promises, and end.
+//! Runs the examples as a reader would run them. Each must do and print what it promises, and end.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,10 +11,10 @@ use std::thread;
 
 use common::*;
 
-/// The examples that are packages of their own, because of what they depend on.
+/// The examples that are packages of their own because of their dependencies.
 const PACKAGES: [&str; 4] = ["asynchronous", "opentelemetry_spans", "prometheus", "web_service"];
 
-/// Builds an example, which does nothing after a full `cargo test`, and returns its path.
+/// Builds an example, unless a full `cargo test` has already done so, and returns its path.
 fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -30,13 +30,13 @@ fn built(example: &str) -> PathBuf {
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example} does not build: {errors}");
-    // This is <target>/<profile>/deps/programs-<hash>.
+    // The path is <target>/<profile>/deps/programs-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
     profile.join(if has_package { "" } else { "examples" }).join(example)
 }
 
-/// Starts an example with a path for itself.
+/// Starts an example with a path of its own.
 fn start(example: &str, path: &str, arguments: &[&str]) -> Beside {
     let mut command = Command::new(built(example));
     command.args(arguments).env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()));
@@ -44,20 +44,20 @@ fn start(example: &str, path: &str, arguments: &[&str]) -> Beside {
     Beside::start(command)
 }
 
-/// The whole output of an example, and how it has ended.
+/// Returns the whole output of an example, and how it ended.
 fn ended(mut running: Beside) -> (ExitStatus, String) {
     let status = running.status();
     (status, running.said().iter().map(|line| format!("{line}\n")).collect())
 }
 
-/// The whole output of an example. Its exit code must be zero.
+/// Returns the whole output of an example, whose exit code must be zero.
 fn said(running: Beside) -> String {
     let (status, said) = ended(running);
     assert!(status.success(), "it ended with {status}");
     said
 }
 
-/// The output of an example that runs alone.
+/// Runs an example on its own, and returns its output.
 fn run(example: &str) -> String {
     said(start(example, &fresh_path(example), &[]))
 }
@@ -69,7 +69,7 @@ fn assert_says(said: &str, expected: &[&str]) {
     }
 }
 
-/// Examples that say at the end whether all went as it has to.
+/// Examples that report at the end whether everything happened as it should.
 const ALONE: [(&str, &[&str]); 7] = [
     ("quickstart", &["held, with fencing token ", "\nstep 3, ", "\nreleased\n"]),
     ("leader_election", &[" leads, term ", "\nfour terms, one leader at a time\n"]),
@@ -170,8 +170,8 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
     };
     let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
     wait_until("it is ready", SOON, is_ready);
-    // On a busy machine, the answer of ZooKeeper may arrive too late. The service says so, and may have counted all the
-    // same.
+    // On a busy machine, ZooKeeper's answer may arrive too late. The service then reports that, but may have counted
+    // nevertheless.
     let (mut asked, mut count) = (0, None);
     wait_until("a lamp is reserved", SOON, || {
         let answer = ask(&items, "POST /items/lamp/reserve");

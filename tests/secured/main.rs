@@ -1,5 +1,5 @@
-//! Locks of a client that connects by SASL and TLS, with settings from the environment and a file. None of
-//! its secrets may ever appear.
+//! Locks of a client that connects with SASL and TLS, with settings from the environment and a file. None of its
+//! secrets may ever be printed.
 
 mod locks;
 mod secrets;

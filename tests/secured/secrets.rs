@@ -1,4 +1,4 @@
-//! Everything that is logged or shown, by every kind of client, without a secret in it.
+//! Checks that nothing that any kind of client logs or prints contains a secret.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -62,7 +62,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         let ends = (&held, lock.unlock(), client.contenders(lock.path()), client.close());
         let _ = writeln!(shown, "{lock:?} {ends:?} {:?}", client.stats());
     }
-    // As the value of each file variable, and as a part of a malformed value.
+    // As the value of each variable that names a file, and as a part of a malformed value.
     let other = secured.write("other.pem", &format!("sasl:bob:{BOB}\n")).into_os_string();
     for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY"] {
         for file in [file("key.pem"), other.clone()] {
@@ -79,7 +79,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         }
     }
     let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // Each client's lines are written in order, but later.
+    // Each client's lines are written in order, but asynchronously.
     wait_until("a resume and a refusal are logged", SOON, || {
         let logged = logged();
         logged.contains("Resumed") && logged.contains("refused the SASL user \"ann\"")
@@ -87,7 +87,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
     let all = shown + &logged();
     println!("{all}");
     for said in ["Resumed", "refused the SASL user \"ann\"", "what: \"ZOOKEEPER_CACERT\""] {
-        assert!(all.contains(said), "it has not come to {said:?}");
+        assert!(all.contains(said), "the log lacks {said:?}");
     }
     let found = secured.secrets_in(&all);
     assert!(found.is_empty(), "{found:?}");

@@ -1,4 +1,4 @@
-//! The settings of the environment, as the servers see them.
+//! Settings from the environment, and their effects on the servers.
 
 use std::env;
 
@@ -16,7 +16,7 @@ fn taken(client: &Client, path: &str) -> Result<String> {
 #[test]
 fn settings_of_the_environment_reach_the_servers() {
     if let Ok(path) = env::var(OWN_PROCESS) {
-        // A busy machine may be late with the first answer.
+        // On a busy machine, the first answer may be late.
         let connect = |builder: ClientBuilder| builder.connect_timeout(SOON).connect();
         let client = ClientBuilder::from_env().and_then(connect);
         match client.and_then(|client| taken(&client, &path)) {
@@ -41,7 +41,7 @@ fn settings_of_the_environment_reach_the_servers() {
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
         (&[("ZOOKEEPER_SESSION_TIMEOUT", "5.5")], "5.5s, taken: true"),
-        // Ann has the same certificate, which owns the node as well.
+        // Ann has the same certificate, which also grants access to the node.
         (&[("ZOOKEEPER_AUTH", &*format!("sasl:ann:{ANN}"))], "7s, taken: true"),
         (&[("ZOOKEEPER_AUTH", "sasl:ann:wrong")], "the server refused the SASL user"),
         (&[("ZOOKEEPER_AUTH", "digest:ann:x")], "permission denied at"),
@@ -52,7 +52,7 @@ fn settings_of_the_environment_reach_the_servers() {
             &format!("invalid ZOOKEEPER_CACERT: {key:?}: the TLS roots"),
         ),
         (&[("ZOOKEEPER_CERT", &key)], &format!("invalid ZOOKEEPER_CERT: {key:?} with ")),
-        // The certificate is not the cause.
+        // The certificate is not the cause here.
         (
             &[
                 ("ZOOKEEPER_CACERT", ""),
@@ -89,11 +89,11 @@ fn session_is_ended_from_outside_with_the_same_settings() {
     let guard = lock.acquire().unwrap();
     let registration = client.registration().unwrap();
     assert!(secured.secrets_in(&format!("{registration:?}")).is_empty());
-    // As another process does.
+    // Another process would do the same.
     Registration::from_text(&registration.to_text()).unwrap().end_session().unwrap();
     println!("lost after {:?}", await_lost(&guard));
 
-    // Nobody else can use settings of the program itself, or those that no variable can carry.
+    // No other process can use settings that the program itself made, or those that no variable can represent.
     let builder = || Client::builder(secured.hosts());
     for other in [
         builder().tls(Tls::new()),

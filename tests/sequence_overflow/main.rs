@@ -1,7 +1,7 @@
-//! The overflow of ZooKeeper's sequence numbers, on a server that has reached it. The last normal node has
-//! the number 2147483646. After it, servers from 3.6 on give 2147483647 for ever, or negative numbers to
-//! concurrent creates. Contention and faults behind the overflow are left to the simulation, where some
-//! directories have reached their last numbers.
+//! The overflow of ZooKeeper's sequence numbers, on a server that has reached it. The last normal node has the number
+//! 2147483646. After it, servers from 3.6 on use 2147483647 forever, or negative numbers for concurrent creates.
+//! Contention and faults after the overflow are left to the simulation, where some directories have reached their last
+//! numbers.
 
 mod order;
 
@@ -12,7 +12,7 @@ use common::*;
 /// The number after the last normal one.
 const END: i32 = i32::MAX;
 
-/// A directory with a chosen counter, on a server for this binary alone.
+/// A directory with a chosen counter, on a server that only this binary uses.
 struct Stage {
     server: &'static CountingServer,
     probe: Probe,
@@ -20,7 +20,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sets the number of the next node. Returns `None` when the test is to be skipped.
+    /// Sets the number of the next node. Returns `None` if the test has to be skipped.
     fn new(name: &str, number: i32) -> Option<Stage> {
         let server = CountingServer::shared()?;
         let probe = Probe::connect(server.address()).unwrap();
@@ -29,7 +29,7 @@ impl Stage {
         Some(stage)
     }
 
-    /// Makes a directory whose next node has this number.
+    /// Creates a directory whose next node has this number.
     fn make(&self, path: &str, number: i32) {
         self.probe.create_all(path).unwrap();
         self.server.set_counter(path, number).unwrap();
@@ -39,7 +39,7 @@ impl Stage {
         client_of(&self.server.connect_string(), SESSION)
     }
 
-    /// The nodes in creation order.
+    /// Returns the nodes in the order of their creation.
     fn nodes(&self) -> Vec<String> {
         let listed = self.probe.children(&self.path).unwrap();
         let stat = |node: &String| self.probe.stat(&format!("{}/{node}", self.path)).unwrap();
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// The number that the server appended.
+/// Returns the number that the server appended.
 fn number(node: &str) -> i32 {
     let markers = ["lock-", "lease-", "__READ__", "__WRIT__"];
     let numbers = markers.iter().find_map(|marker| node.split_once(marker));

@@ -1,4 +1,4 @@
-//! Helpers for holds: their nodes, their losses, and what they leave.
+//! Helpers for holds: their nodes, their losses, and what they leave behind.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use zoolock_test_support::{shared_probe, wait_until};
 
 use super::{SOON, children};
 
-/// The sequence number of a node, as digits.
+/// Returns the sequence number of a node, as digits.
 pub fn place(node: &str) -> &str {
     &node[node.len() - 10..]
 }
@@ -18,7 +18,7 @@ pub fn await_resumed(client: &Client, times: u64) -> Duration {
     wait_until(&what, SOON, || client.stats().resumed >= times)
 }
 
-/// The only hold of a held lock.
+/// Returns the only hold of a held lock.
 pub fn hold_of(lock: &impl Lock) -> Hold {
     let holds = lock.holds();
     assert_eq!(holds.len(), 1, "{lock:?} has {holds:?}");
@@ -39,13 +39,13 @@ pub(crate) fn await_count(at: &str, count: usize, list: impl Fn() -> Vec<String>
     nodes
 }
 
-/// Deletes the node as an operator would.
+/// Deletes the hold's node, as an operator would.
 pub fn delete_node(hold: &Hold) {
     let node = format!("{}/{}", hold.path(), hold.node());
     shared_probe().unwrap().delete(&node).unwrap();
 }
 
-/// Waits until `lost()` is ready, and returns how long that took.
+/// Waits until `ended()` is ready, and returns how long that took.
 #[track_caller]
 pub fn await_lost(hold: &Hold) -> Duration {
     let begun = Instant::now();
@@ -68,7 +68,7 @@ pub fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
     matches!(result, Err(Error::WouldDeadlock { path: at, .. }) if at == path)
 }
 
-/// Waits until the client has no node on the server and none left to delete.
+/// Waits until the client has no nodes on the server and has none left to delete.
 pub fn await_nothing_left(client: &Client) {
     wait_until("nothing of the client is left on the server", SOON, || {
         let stats = client.stats();

@@ -1,4 +1,4 @@
-//! Helpers of many tests: clients, and the real state of the server.
+//! Helpers for many tests: clients, and the real state of the server.
 
 mod costs;
 mod holds;
@@ -40,16 +40,16 @@ pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::{Task, locking, locking_by, visit, visit_by};
 pub use visitor::Visitor;
 
-/// The session timeout of most tests, so long that a busy machine ends no session.
+/// The session timeout of most tests, so long that no session expires because of a busy machine.
 pub const SESSION: Duration = Duration::from_secs(10);
 
-/// The limit for anything that should not take time.
+/// The limit for anything that should be quick.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// A deadline for calls that should give up, long enough for the answers of a busy machine.
+/// A deadline for calls that should give up, long enough to receive answers on a busy machine.
 pub const BRIEFLY: Duration = Duration::from_millis(1500);
 
-/// READ, WRITE, CREATE and ADMIN for everybody.
+/// READ, WRITE, CREATE and ADMIN for all clients.
 pub const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
 /// Connects a client to the shared server.
@@ -57,25 +57,25 @@ pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }
 
-/// A client of this server or proxy.
+/// Connects a client to this server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
     connected(Client::builder(hosts).session_timeout(session_timeout))
 }
 
-/// Connects with these settings. A busy machine may be late with the first answer, so the client has long enough to try
+/// Connects with these settings. On a busy machine, the first answer may be late, so the client gets enough time to try
 /// again.
 #[track_caller]
 pub fn connected(builder: ClientBuilder) -> Client {
     builder.connect_timeout(SOON).connect().expect("connect")
 }
 
-/// A client with credentials, whose nodes belong to it.
+/// Connects a client with credentials. Only clients with these have access to its nodes.
 pub fn owner() -> Client {
     let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.auth("digest", "owner:secret").acl(Acl::creator()))
 }
 
-/// The number of holds and waiting calls of a client.
+/// Returns the number of holds and waiting calls of a client.
 pub fn in_use(stats: &Stats) -> usize {
     stats.held + stats.waiting
 }
@@ -88,25 +88,25 @@ pub fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).expect("a good path")
 }
 
-/// Whether the shared server has this node.
+/// Returns whether the shared server has this node.
 pub fn exists(path: &str) -> bool {
     shared_probe().expect("probe").exists(path).expect("exists")
 }
 
-/// The stat of an existing node on the shared server.
+/// Returns the stat of an existing node on the shared server.
 pub fn stat(path: &str) -> Stat {
     let found = shared_probe().expect("probe").stat(path).expect("stat");
     found.unwrap_or_else(|| panic!("{path} does not exist"))
 }
 
-/// The sorted children of a node on the shared server; empty if it does not exist.
+/// Returns the sorted children of a node on the shared server, or none if the node does not exist.
 pub fn children(path: &str) -> Vec<String> {
     let mut children = shared_probe().expect("probe").children(path).expect("children");
     children.sort();
     children
 }
 
-/// The address of the shared server, or the first one in `ZOOKEEPER_CONNECT`.
+/// Returns the address of the shared server, or the first one in `ZOOKEEPER_CONNECT`.
 pub fn shared_address() -> SocketAddr {
     let servers = connect_string();
     let first = servers.split([',', '/']).next().unwrap_or_default();
@@ -114,12 +114,12 @@ pub fn shared_address() -> SocketAddr {
     addresses.next().expect("an address")
 }
 
-/// A new proxy in front of the shared server.
+/// Starts a new proxy in front of the shared server.
 pub fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
 }
 
-/// A folder of the test, and the name of a file there, which is not there yet.
+/// Returns a folder for the test, and the name of a file in it that does not exist yet.
 pub fn scratch() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file").to_str().expect("a plain name").to_owned();

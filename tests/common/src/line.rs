@@ -7,7 +7,7 @@ use zoolock_test_support::wait_until;
 use crate::task::{Start, Task};
 use crate::{SOON, children, hold_of, lock_of};
 
-/// Waiters of one lock in a queue. Each reports its entry and leaves at once.
+/// Waiters of one lock in a queue. Each reports when it has acquired the lock, and releases it at once.
 pub struct Line {
     path: String,
     waiters: Vec<Task<zoolock::Result<()>>>,
@@ -30,25 +30,25 @@ impl Line {
         })));
     }
 
-    /// Adds a waiter at the end; returns when its node is on the shared server.
+    /// Adds a waiter at the end. Returns when its node is on the shared server.
     pub fn join(&mut self, client: &Client) {
         let path = self.path.clone();
         self.join_seen_by(client, || children(&path).len());
     }
 
-    /// [`join`](Self::join) with another way to count the nodes.
+    /// Like [`join`](Self::join), with another way to count the nodes.
     pub fn join_seen_by(&mut self, client: &Client, mut nodes: impl FnMut() -> usize) {
         let before = nodes();
         self.start(Task::spawn, lock_of(client, &self.path), Wait::FOREVER);
         wait_until("the next one is queued", SOON, || nodes() > before);
     }
 
-    /// How many were let in so far.
+    /// Returns how many have acquired the lock so far.
     pub fn let_in(&self) -> usize {
         self.granted.1.len()
     }
 
-    /// Waits for all waiters, and expects them in queue order.
+    /// Waits for all waiters, and expects them to acquire the lock in queue order.
     #[track_caller]
     pub fn comes_in_order(self) {
         for (number, waiter) in self.waiters.iter().enumerate() {

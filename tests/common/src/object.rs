@@ -1,4 +1,4 @@
-//! A lock object of any type: the ways to ask for it, and its guards.
+//! A lock object of any type: the ways to lock it, and its guards.
 
 use std::fmt::{self, Debug};
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use zoolock::{
 
 use crate::Task;
 
-/// A way to ask for a lock.
+/// A way to lock.
 #[derive(Debug, Clone)]
 pub enum Ask {
     Wait,
@@ -27,7 +27,7 @@ impl Ask {
         [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Within(Wait::within(patience))]
     }
 
-    /// Whether the call would wait for a holder.
+    /// Returns whether the call would wait for a holder.
     pub fn waits(&self) -> bool {
         match self {
             Ask::Within(wait) => !wait.is_try(),
@@ -37,7 +37,7 @@ impl Ask {
     }
 }
 
-/// A guard of any type. Its drop is that of the guard.
+/// A guard of any type. Dropping it drops the guard.
 pub struct Guarded<'l> {
     pub holds: Vec<Hold>,
     release: Box<dyn FnOnce() -> Result<()> + 'l>,
@@ -49,10 +49,10 @@ impl Guarded<'_> {
     }
 }
 
-/// What the types offer beside [`Lock`].
+/// What the types offer in addition to [`Lock`].
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>>;
-    /// The entry count of this thread, for reentrant types.
+    /// Returns the hold count of this thread, for reentrant types.
     fn hold_count(&self) -> Option<u32> {
         None
     }
@@ -89,7 +89,7 @@ guards!(EphemeralLock, (), guard has vec![guard.hold()]);
 guards!(MultiLock, (), guard has guard.holds(); ok);
 guards!(DistributedSemaphore, (1), guard has guard.holds());
 
-/// A lock object of any type. Clones are the same object.
+/// A lock object of any type. Clones are handles to the same object.
 #[derive(Clone)]
 pub struct Object {
     lock: Arc<dyn Lock>,
@@ -101,19 +101,19 @@ impl Object {
         Object { lock: Arc::new(lock), guards: Arc::new(guards) }
     }
 
-    /// The first hold.
+    /// Returns the first hold.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let holds = self.holds();
         holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
     }
 
-    /// The entry count of this thread, for reentrant types.
+    /// Returns the hold count of this thread, for reentrant types.
     pub fn hold_count(&self) -> Option<u32> {
         self.guards.hold_count()
     }
 
-    /// Makes a call on another thread, which owns nothing.
+    /// Makes a call on another thread, which holds nothing.
     #[track_caller]
     pub fn elsewhere<R: Send + 'static>(
         &self,
@@ -133,12 +133,12 @@ impl Object {
         }
     }
 
-    /// Locks with the guard of its type.
+    /// Locks with the guard of the object's type.
     pub fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>> {
         self.guards.guard(ask)
     }
 
-    /// Passes the result of each way to ask, of which none should be granted.
+    /// Passes the result of each way to lock, none of which should be granted.
     pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(&Ask, Result<bool>)) {
         for ask in Ask::each(patience) {
             says(&ask, self.enter(&ask));

@@ -1,4 +1,4 @@
-//! Other processes of a test: programs, and tests that run again.
+//! Other processes of a test: programs, and further runs of tests.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use zoolock_test_support::{connect_string, wait_until};
 
 use super::SOON;
 
-/// The test harness for this test alone, with a variable that tells the test so.
+/// Returns a command that runs only this test, with a variable by which the test can recognize this.
 pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -26,7 +26,7 @@ pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     command
 }
 
-/// Runs one test again in a new process, with a variable that tells the test so. Returns its output.
+/// Runs one test again in a new process, with a variable by which the test can recognize this. Returns its output.
 #[track_caller]
 pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     let output = alone(test, variable, value).output().unwrap();
@@ -37,11 +37,11 @@ pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     said
 }
 
-/// Marks the process of a single test. Its value is the path of the lock.
+/// Set in a process that runs a single test. Its value is the path of the lock.
 pub const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
 
-/// The command with default signals, as at a terminal. A shell makes background processes ignore INT, and the children
-/// of the tests would inherit that.
+/// Returns the command with default signals, as in a terminal. A shell makes background processes ignore INT, and the
+/// children of the tests would inherit that.
 pub fn with_all_signals(command: &Command) -> Command {
     let mut all = Command::new("env");
     all.arg("--default-signal").arg(command.get_program());
@@ -55,7 +55,7 @@ pub fn with_all_signals(command: &Command) -> Command {
     all
 }
 
-/// A command that runs beside the test. Its drop kills it.
+/// A command that runs beside the test, and is killed when this value is dropped.
 pub struct Beside {
     process: Child,
     input: Option<ChildStdin>,
@@ -70,7 +70,7 @@ impl Beside {
         Beside::spawn(&command, Stdio::piped(), Stdio::piped())
     }
 
-    /// Output is only read from a pipe.
+    /// Output can only be read from a pipe.
     pub fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
         let mut command = with_all_signals(command);
         let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
@@ -87,15 +87,15 @@ impl Beside {
         self.process.id()
     }
 
-    /// Waits for a line with `key`, and returns the rest of the line. Earlier lines of the same output are dropped. The
-    /// order between the two outputs is unknown.
+    /// Waits for a line with `key`, and returns the rest of the line. Earlier lines of the same output are discarded.
+    /// The order of lines from different outputs is unknown.
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             for lines in received.iter_mut() {
-                // The test harness may have begun the line.
+                // The test harness may have written the beginning of the line.
                 let said = |line: &String| Some(line.split_once(key)?.1.trim().to_owned());
                 let found = lines.iter().enumerate().find_map(|(at, line)| Some((at, said(line)?)));
                 if let Some((at, value)) = found {
@@ -116,7 +116,7 @@ impl Beside {
         self.says("inside ").parse().expect("a process")
     }
 
-    /// All unread output. After [`status`](Self::status) this is complete.
+    /// Returns all unread output, which is complete after [`status`](Self::status).
     #[track_caller]
     pub fn said(&self) -> Vec<String> {
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Beside {
         }
     }
 
-    /// Closes the input.
+    /// Closes the program's input.
     pub fn let_go(&mut self) {
         self.input = None;
     }
@@ -144,13 +144,13 @@ impl Beside {
         send(self.id(), signal);
     }
 
-    /// Waits for its end, and returns the exit code. A process killed by a signal has none.
+    /// Waits until the program ends, and returns the exit code, or `None` if it was killed by a signal.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
         self.status().code()
     }
 
-    /// Waits for its end, and returns the status with a possible signal.
+    /// Waits until the program ends, and returns the status, which may contain a signal.
     #[track_caller]
     pub fn status(&mut self) -> ExitStatus {
         let mut status = None;
@@ -162,7 +162,7 @@ impl Beside {
         status.expect("it has ended")
     }
 
-    /// Stops it, and waits until all its threads are stopped.
+    /// Stops the process, and waits until all its threads are stopped.
     pub fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.id());
@@ -180,7 +180,7 @@ impl Drop for Beside {
     }
 }
 
-/// The thread ends when all writers have.
+/// The thread ends when all writers have closed the pipe.
 fn listen(id: u32, pipe: impl Read + Send + 'static, output: usize, say: Sender<(usize, String)>) {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
@@ -194,7 +194,7 @@ pub fn send(process: u32, signal: Signal) {
     kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
 }
 
-/// State of a process or thread, by its folder in `/proc`.
+/// Returns the state of a process or thread, given its folder in `/proc`.
 pub fn state(process: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

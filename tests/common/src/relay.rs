@@ -1,4 +1,4 @@
-//! A relay that changes single frames into some that no server or client sends.
+//! A relay that replaces single frames with frames that no server or client sends.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -17,16 +17,16 @@ pub const SET_DATA: i32 = 5;
 pub const SYNC: i32 = 9;
 pub const SET_WATCHES: i32 = 101;
 
-/// One frame without its length, and what is known about it.
+/// One frame without its length, and the operation to which it belongs.
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub is_answer: bool,
-    /// The operation of this request or answer; `None` for handshakes and events.
+    /// The operation of this request or answer, or `None` for handshakes and events.
     pub op: Option<i32>,
     pub body: &'a [u8],
 }
 
-/// The fate of a frame.
+/// What happens to a frame.
 #[derive(Debug)]
 pub enum Fate {
     Pass,

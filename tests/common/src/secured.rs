@@ -41,7 +41,7 @@ impl Secured {
         secured
     }
 
-    /// The connect string for clients.
+    /// Returns the connect string for clients.
     pub fn hosts(&self) -> String {
         self.server.secure_address().to_string()
     }
@@ -51,7 +51,7 @@ impl Secured {
         self.folder.path().join(name)
     }
 
-    /// Writes another file beside these, readable by its owner alone.
+    /// Writes another file beside these, which only its owner can read.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.file(name);
         fs::write(&file, text).unwrap();
@@ -59,7 +59,7 @@ impl Secured {
         file
     }
 
-    /// The secrets that `text` contains, plain or encoded.
+    /// Returns the secrets that `text` contains, plain or encoded.
     pub fn secrets_in(&self, text: &str) -> Vec<String> {
         let key = fs::read_to_string(self.file("key.pem")).unwrap();
         let key = key.lines().filter(|line| !line.starts_with("-----"));
@@ -68,13 +68,13 @@ impl Secured {
     }
 }
 
-/// A secret, and its forms in hex, as a list of bytes, and inside base64.
+/// Returns a secret in plain, in hex, as a list of bytes, and as a part of base64.
 fn disguises(secret: &str) -> Vec<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = format!("{:?}", secret.as_bytes());
     let list = list.trim_matches(['[', ']']);
     let mut all = vec![secret.to_owned(), hex.to_uppercase(), hex, list.to_owned()];
-    // The position in the text shifts the bits. The first and last characters depend on their neighbours.
+    // The position in the text shifts the bits. The first and the last characters depend on their neighbours.
     for shift in 0..3 {
         let shifted = [&b"xx"[..shift], secret.as_bytes()].concat();
         let whole = base64(&shifted[..shifted.len() / 3 * 3]);

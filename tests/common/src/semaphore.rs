@@ -13,12 +13,12 @@ pub fn leases_of(path: &str) -> String {
     format!("{path}/leases")
 }
 
-/// The nodes of permits, including requested ones.
+/// Returns the nodes of permits, including requested ones.
 pub fn leases(path: &str) -> Vec<String> {
     children(&leases_of(path))
 }
 
-/// The nodes of waiters and of calls that are just being granted.
+/// Returns the turn nodes of waiters and of calls that are just being granted.
 pub fn turns(path: &str) -> Vec<String> {
     children(&format!("{path}/locks"))
 }
@@ -31,26 +31,26 @@ pub fn await_turns(path: &str, count: usize) -> Vec<String> {
     await_nodes(&format!("{path}/locks"), count)
 }
 
-/// The sorted node names of the permits.
+/// Returns the sorted node names of the permits.
 pub fn nodes(permits: &Permits) -> Vec<String> {
     let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
     nodes.sort();
     nodes
 }
 
-/// A call that waits on another thread.
+/// Starts a call that waits on another thread.
 pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
     let semaphore = semaphore.clone();
     Task::spawn(move || semaphore.acquire(count))
 }
 
-/// A call that has the turn and has created its permits.
+/// Starts a call that waits until it has the turn and has created the nodes of its permits.
 pub fn waiting_with_the_turn(
     semaphore: &DistributedSemaphore,
     count: u32,
 ) -> Task<Result<Permits>> {
     let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
-    // The turn of a finished call is deleted in the background.
+    // The turn node of a finished call is deleted in the background.
     await_turns(&path, 0);
     let waiter = acquiring(semaphore, count);
     await_turns(&path, 1);
@@ -59,7 +59,7 @@ pub fn waiting_with_the_turn(
     waiter
 }
 
-/// Expects all permits to be back, and no node of a waiter.
+/// Expects all permits to be free, and no node of a waiter to be left.
 #[track_caller]
 pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let path = semaphore.path();

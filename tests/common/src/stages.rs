@@ -47,7 +47,7 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
-    /// Lets the rival have the lock, and checks that nothing is left on the server or in the client.
+    /// Lets the rival acquire the lock, and checks that nothing is left on the server or in the client.
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;

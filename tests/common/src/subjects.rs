@@ -1,5 +1,5 @@
-//! The table of subjects: every kind of lock, and every option that changes what happens to its nodes. A contract is a
-//! function of one [`Subject`] and runs over the table. A new kind or option is one more row.
+//! The table of subjects: every kind of lock, and every option that affects its nodes. A contract is a function of one
+//! [`Subject`] and runs for all of them. A new kind or option is one more row.
 
 use std::env;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::holds::await_count;
 use crate::object::{Object, OnePermit};
 use crate::{SOON, children, exists};
 
-/// A time that is longer than a turn, but does not make tests slow.
+/// Longer than an acquisition and release, but short enough not to slow tests down.
 const AT_LEAST: Duration = Duration::from_millis(200);
 
 /// A row of the table.
@@ -72,8 +72,8 @@ const SUBJECTS: [Subject; 17] = {
     ]
 };
 
-/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The thread that panics has
-/// the name of its subject.
+/// Runs a contract for all subjects at once, or for the one that `ZOOLOCK_SUBJECT` names. If a thread panics, its name
+/// shows the subject.
 pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
@@ -129,7 +129,7 @@ impl Subject {
     }
 
     fn object(self, kind: Kind, client: &Client, path: &str, options: LockOptions) -> Object {
-        // The lock of this type, or this side of it.
+        // Creates a lock of this type, or this side of a read-write lock.
         macro_rules! object {
             ($lock:ty $(, $side:ident)?) => {{
                 let made = <$lock>::with_options(client, path, options).expect("a good path");
@@ -160,7 +160,7 @@ impl Subject {
         }
     }
 
-    /// Returns whether waiters are granted in the order of their arrival, each by its own node.
+    /// Returns whether waiters are granted in the order of their arrival, each with a node of its own.
     pub fn queues(self) -> bool {
         self.kind != Kind::Single
     }
@@ -175,12 +175,12 @@ impl Subject {
         self.kind != Kind::Read
     }
 
-    /// Returns whether it is one hold of one node.
+    /// Returns whether an object has a single hold with a single node.
     pub fn is_one_lock(self) -> bool {
         self.kind != Kind::Several
     }
 
-    /// Returns whether the unlock deletes its nodes before it returns, or [in the
+    /// Returns whether unlocking deletes the nodes before it returns, or [in the
     /// background](Self::releases_in_the_background).
     ///
     /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only for this reason: the
@@ -197,7 +197,7 @@ impl Subject {
         self.option == Choice::Plain
     }
 
-    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for waiters.
+    /// Returns the full paths of the holders' nodes, sorted. The waiters of a semaphore have other nodes.
     pub fn holding(self, path: &str) -> Vec<String> {
         let mut nodes = self.nodes(path);
         if self.kind == Kind::Permit {
@@ -206,8 +206,8 @@ impl Subject {
         nodes
     }
 
-    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they include the turn until
-    /// it is deleted in the background.
+    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they include the turn node
+    /// until it is deleted in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
@@ -227,8 +227,8 @@ impl Subject {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
 
-    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has the node
-    /// of that permit.
+    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has a node
+    /// for that permit.
     pub fn nodes_with_waiters(self, waiters: usize) -> usize {
         let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
@@ -240,7 +240,7 @@ impl Subject {
         format!("{above}/{name}")
     }
 
-    /// Returns the part of a node's name between its id and its number; `None` for a single node.
+    /// Returns the part of a node's name between its id and its number, or `None` for an `EphemeralLock`.
     pub fn marker(self) -> Option<&'static str> {
         match self.kind {
             Kind::Single => None,
@@ -265,7 +265,7 @@ impl Subject {
         !matches!(self.kind, Kind::Single | Kind::Permit | Kind::Several)
     }
 
-    /// Returns whether its guard shares the hold of the object.
+    /// Returns whether a guard shares the hold of the object.
     pub fn guards_the_object(self) -> bool {
         self.is_one_lock() && self.kind != Kind::Permit
     }
@@ -277,11 +277,11 @@ impl Subject {
 
     /// Returns the numbers of creates, deletions, lists, reads and transactions for three cases: a lock and unlock
     /// without rivals, a try and unlock, and a try that is refused. A transaction creates the directory with a node,
-    /// and another one deletes both. A try lists before that. A semaphore's turn is a second node, for which a try does
-    /// not wait.
+    /// and another one deletes both. A try lists before that. A semaphore's turn has a second node, for which a try
+    /// does not wait.
     pub fn costs(self) -> [[u64; 5]; 3] {
         match self.kind {
-            // The create itself shows the state, and a read who is there.
+            // The create itself shows whether the lock is free, and a read shows who holds it.
             Kind::Single => [[0, 1, 0, 0, 1], [0, 1, 0, 0, 1], [0, 0, 0, 1, 1]],
             Kind::Permit => [[0, 0, 0, 0, 4], [0, 0, 1, 0, 2], [0, 0, 1, 0, 0]],
             Kind::Several => [[0, 0, 0, 0, 4], [0, 0, 2, 0, 4], [0, 0, 1, 0, 0]],
@@ -300,7 +300,7 @@ impl Subject {
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
     }
 
-    /// Returns how `contenders` shows it and its rival.
+    /// Returns how `contenders` shows the subject and its rival.
     pub fn shown_as(self) -> [zoolock::Kind; 2] {
         match self.kind {
             Kind::Write => [zoolock::Kind::Write; 2],

@@ -1,4 +1,4 @@
-//! Calls that may block, on other threads.
+//! Calls on other threads, which may block.
 
 use std::fs;
 use std::thread;
@@ -15,23 +15,23 @@ pub struct Task<R>(Receiver<R>);
 /// [`Task::spawn`] or [`Task::spawn_blocked`].
 pub type Start = fn(Box<dyn FnOnce() -> Result<()> + Send>) -> Task<Result<()>>;
 
-/// A call of `lock()` on another thread.
+/// Starts a call of `lock()` on another thread.
 pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     locking_by(lock, &CancelToken::new())
 }
 
-/// A call on another thread that locks, or is cancelled.
+/// Starts a call that locks on another thread, and that the token can cancel.
 pub fn locking_by(lock: &(impl Lock + Clone + 'static), token: &CancelToken) -> Task<Result<()>> {
     let (lock, wait) = (lock.clone(), Wait::FOREVER.cancelled_by(token));
     Task::spawn(move || lock.lock_within(wait).map(drop))
 }
 
-/// A call that locks and unlocks.
+/// Returns a call that locks and unlocks.
 pub fn visit(lock: impl Into<Box<dyn Lock>>) -> impl FnOnce() -> Result<()> + Send + 'static {
     visit_by(lock.into(), &CancelToken::new())
 }
 
-/// A call that locks and unlocks, or is cancelled.
+/// Returns a call that locks and unlocks, and that the token can cancel.
 pub fn visit_by<L: Into<Box<dyn Lock>>>(
     lock: L,
     token: &CancelToken,
@@ -49,7 +49,7 @@ impl<R: Send + 'static> Task<R> {
         Task(result)
     }
 
-    /// Starts a call that blocks. Returns when its thread is asleep in it.
+    /// Starts a call that blocks. Returns when its thread sleeps in the call.
     pub fn spawn_blocked(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let (sender, started) = bounded(1);
         let task = Task::spawn(move || {
@@ -59,7 +59,7 @@ impl<R: Send + 'static> Task<R> {
         });
         let status = started.recv_timeout(SOON).expect("the thread has started");
         let status = format!("/proc/{}/status", status.display());
-        // The thread is asleep, and was not woken between several looks.
+        // The thread sleeps, and was not woken between several checks.
         let (mut seen, mut times) = (None, 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();

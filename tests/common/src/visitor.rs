@@ -9,7 +9,7 @@ use zoolock_test_support::wait_until;
 use super::SOON;
 use super::task::{Start, Task};
 
-/// A thread that locks, stays inside until the test makes it leave, and unlocks.
+/// A thread that locks, holds the lock until the test makes it leave, and unlocks.
 pub struct Visitor {
     inside: Arc<Mutex<Option<Hold>>>,
     leave: Sender<()>,
@@ -21,7 +21,7 @@ impl Visitor {
         Visitor::begin(lock.into(), Task::spawn)
     }
 
-    /// [`start`](Self::start); returns when the thread is asleep, waiting or inside.
+    /// Like [`start`](Self::start), but returns when the thread sleeps, waiting or holding.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
         Visitor::begin(lock.into(), Task::spawn_blocked)
     }
@@ -49,7 +49,7 @@ impl Visitor {
         self.hold();
     }
 
-    /// Waits until it is inside, and returns its first hold.
+    /// Waits until the visitor holds the lock, and returns its first hold.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let mut hold = None;
@@ -61,13 +61,13 @@ impl Visitor {
         hold.expect("it is inside")
     }
 
-    /// Expects it to have entered, and to have unlocked at the return.
+    /// Expects the visitor to have acquired the lock, and lets it unlock before this returns.
     #[track_caller]
     pub fn leaves(self) {
         self.left().unwrap();
     }
 
-    /// Lets it leave, and returns what its unlock says.
+    /// Lets the visitor leave, and returns the result of its unlock.
     #[track_caller]
     pub fn left(self) -> Result<()> {
         assert!(self.is_in(), "it leaves without having come in");
@@ -75,7 +75,7 @@ impl Visitor {
         self.visit.result("a visitor")
     }
 
-    /// The result of a visitor that never entered.
+    /// Returns the result of a visitor that never acquired the lock.
     pub fn result(self) -> Result<()> {
         self.visit.result("a visitor that was not let in")
     }

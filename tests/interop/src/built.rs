@@ -1,6 +1,6 @@
-//! Compiles programs when they are needed, and keeps them in the project's `target/interop`.
+//! Compiles programs when they are needed, and stores them in the project's `target/interop`.
 //!
-//! They are not in a temporary directory, because some test runners start a process for each test.
+//! They are not in a temporary directory, because some test runners start a new process for each test.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// The folder, below the project's, for programs that the tests compile and `tests/setup.sh --interop` installs.
+/// The folder in the project for programs that the tests compile and that `tests/setup.sh --interop` installs.
 const PLACE: &str = include_str!("../place");
 
 /// Returns the path of that folder.
@@ -17,9 +17,9 @@ pub(crate) fn place() -> PathBuf {
     project.join(PLACE.trim())
 }
 
-/// Returns the folder that `compile` has filled from these files, now or earlier.
+/// Returns the folder that `compile` has filled from these files, now or in an earlier run.
 ///
-/// If two processes compile at the same time, the result of the second one is thrown away.
+/// If two processes compile at the same time, the result of the second one is discarded.
 pub(crate) fn built(
     what: &str,
     inputs: &[&Path],

@@ -26,12 +26,12 @@ pub struct Implementation {
 impl Implementation {
     /// Returns Apache Curator, in Java, or `None` if it is not installed.
     pub fn curator() -> Option<Implementation> {
-        // These options make Java start fast and stay small.
+        // These options make Java start fast and use little memory.
         let flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
         Self::curator_by("CuratorPeer", &flags)
     }
 
-    /// The same, to be measured; see `benches/locks`.
+    /// Returns the program for measurements of Curator; see `benches/locks`.
     pub fn curator_bench() -> Option<Implementation> {
         Self::curator_by("CuratorBench", &["-Xmx1g"])
     }
@@ -44,7 +44,7 @@ impl Implementation {
         let (javac, java) = or_skip(found)?;
         let source = peer_source(&format!("{program}.java"));
         let lines = peer_source("Lines.java");
-        // The manifests of the jars name the other jars.
+        // The manifests of these jars list the other jars.
         let jars = format!("{}:{}", recipes.display(), logger.display());
         let classes = built("curator", &[&source, &lines, &recipes], |folder| {
             let mut command = Command::new(javac);
@@ -71,7 +71,7 @@ impl Implementation {
         Self::kazoo_by("kazoo_peer.py")
     }
 
-    /// The same, to be measured; see `benches/locks`.
+    /// Returns the program for measurements of kazoo; see `benches/locks`.
     pub fn kazoo_bench() -> Option<Implementation> {
         Self::kazoo_by("kazoo_bench.py")
     }
@@ -87,7 +87,7 @@ impl Implementation {
         Some(Implementation {
             name: "kazoo",
             program: python,
-            // Leave no compiled files beside the sources.
+            // Prevents compiled files beside the sources.
             arguments: vec!["-B".to_owned(), peer_source(program).display().to_string()],
         })
     }
@@ -104,7 +104,7 @@ impl Implementation {
         let folder = built("go", &[&source, &library], |folder| {
             let mut command = Command::new(go);
             command.env("GO111MODULE", "off").env("GOPATH", GO_PATH);
-            // This needs no C compiler.
+            // Without cgo, no C compiler is needed.
             command.env("CGO_ENABLED", "0");
             command.arg("build").arg("-o").arg(folder.join("go_peer"));
             command.arg(&source);
@@ -113,19 +113,19 @@ impl Implementation {
         Some(Implementation { name: "go", program: folder.join("go_peer"), arguments: Vec::new() })
     }
 
-    /// Returns the Rust crate `zookeeper-client`, driven by a program of this package.
+    /// Returns the Rust crate `zookeeper-client`, controlled by a program of this package.
     pub fn zookeeper_client(program: &str) -> Implementation {
         Implementation { name: "zookeeper-client", program: program.into(), arguments: Vec::new() }
     }
 
-    /// Returns the command that starts a process of it, with the address of a server and a name.
+    /// Returns the command that starts a process of this implementation, with the address of a server and a name.
     pub fn command(&self, server: &str, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).args([server, name]);
         command
     }
 
-    /// Starts processes of it, connected to the shared server. Each is named after it, with a number.
+    /// Starts processes of this implementation, connected to the shared server, each with its name and a number.
     pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
         let server = shared_server().connect_string();
         let start = |number| {
@@ -149,7 +149,7 @@ fn or_skip<T>(found: Result<T, String>) -> Option<T> {
     let line = format!("skipped: {missing} is missing; tests/setup.sh --interop installs it");
     let required = env::var(REQUIRED).is_ok_and(|value| value == "required");
     assert!(!required, "{line} ({REQUIRED} is `required`)");
-    // Written to standard error itself, because test runners capture the output of macros.
+    // Written to standard error directly, because test runners capture the output of macros.
     let _ = writeln!(io::stderr(), "{line}");
     None
 }

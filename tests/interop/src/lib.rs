@@ -1,13 +1,12 @@
-//! The tools of the interoperability tests. This library and other implementations, in separate processes, take one
-//! lock on the same ZooKeeper.
+//! The tools of the interoperability tests. In these, this library and other implementations, in separate processes,
+//! acquire the same lock on the same ZooKeeper.
 //!
-//! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose
-//!   tools are missing says so and passes, or fails when `ZOOLOCK_INTEROP` is `required`.
-//! - [`Peer`]: a process of an implementation, driven by lines on its standard input and output.
-//! - [`Monitor`]: which holders were inside together, seen through the file system, without
-//!   ZooKeeper.
-//! - [`Stage`]: a path, a monitor, and looks at the server. The server always belongs to the test,
-//!   because it has to show its watches.
+//! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose tools are missing
+//!   reports that and passes, or fails if `ZOOLOCK_INTEROP` is `required`.
+//! - [`Peer`]: a process of an implementation, controlled by lines on its standard input and output.
+//! - [`Monitor`]: detects holders that hold the lock at the same time, through the file system and without ZooKeeper.
+//! - [`Stage`]: a path, a monitor, and queries to the server. The test always starts this server itself, because it
+//!   needs the server's list of watches.
 //! - [`scenarios`]: the tests for every implementation with such a lock.
 
 mod built;

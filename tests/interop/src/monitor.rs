@@ -1,9 +1,9 @@
-//! The monitor: it sees which holders were inside a lock together, by files and without the help of any lock.
+//! The monitor: detects holders that hold a lock at the same time, with files and without the help of any lock.
 //!
 //! A holder creates a file in `in` (one for each permit), lists that directory, and appends the list to `log`. Before
-//! it releases the lock, it removes its files. Of two holders that are inside together, the later one sees the other.
-//! An exclusive holder also reads `counter` and writes it back one higher, in two steps. So the number ends too small
-//! if two holders were inside.
+//! it releases the lock, it removes its files. If two holders are inside at the same time, the later one lists the file
+//! of the other. An exclusive holder also reads `counter` and writes it back incremented, in two steps. If two holders
+//! were inside, the final number is therefore too low.
 //!
 //! The peers do the same in their own languages. Only [`Monitor`] checks the log.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// How long a holder stays inside, so that a second one can be seen.
+/// How long a holder stays inside, so that a second one could be detected.
 const STAY: Duration = Duration::from_millis(1);
 
 /// The kind of a hold.
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// One line of the log: a holder came in, and saw these files.
+/// One line of the log: a holder came in, and listed these files.
 #[derive(Debug, Clone)]
 pub struct Visit {
     /// The name of the holder.
@@ -72,7 +72,7 @@ impl Visit {
         Visit { who: who.to_owned(), kind: Kind::of(kind), seen: seen.collect() }
     }
 
-    /// Returns whether another holder was inside wrongly, with this limit of permits.
+    /// Returns whether another holder was inside that should have been excluded, given this number of permits.
     fn is_overlap(&self, permits: usize) -> bool {
         let mut others = self.seen.iter().filter(|(_, who)| *who != self.who);
         match self.kind {
@@ -83,14 +83,14 @@ impl Visit {
     }
 }
 
-/// A holder inside, until this is dropped.
+/// A holder that is inside until this value is dropped.
 #[derive(Debug)]
 pub struct Stay(Vec<PathBuf>);
 
 impl Drop for Stay {
     fn drop(&mut self) {
         for file in &self.0 {
-            // A missing file shows in the log of the other holder, too.
+            // If the file is missing, the log of the other holder shows that as well.
             let _ = fs::remove_file(file);
         }
     }
@@ -124,7 +124,7 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     Ok(stay)
 }
 
-/// Reads the counter. A file that is being written is empty, which happens only with two holders at once.
+/// Reads the counter. If it is empty, another holder is writing it, which happens only if two are inside.
 fn read_counter(file: &Path) -> io::Result<usize> {
     Ok(fs::read_to_string(file)?.trim().parse().unwrap_or(0))
 }
@@ -134,7 +134,7 @@ fn read_counter(file: &Path) -> io::Result<usize> {
 pub struct Monitor(TempDir);
 
 impl Monitor {
-    /// Creates a monitor that has seen no holder.
+    /// Creates a monitor with an empty log.
     #[expect(clippy::new_without_default, reason = "it makes files")]
     pub fn new() -> Monitor {
         let folder = tempfile::Builder::new().prefix("zoolock-monitor-").tempdir();
@@ -150,7 +150,7 @@ impl Monitor {
         self.0.path()
     }
 
-    /// Enters, until the result is dropped.
+    /// Comes in until the result is dropped.
     pub fn enter(&self, kind: Kind, who: &str, count: usize) -> Stay {
         enter(self.folder(), kind, who, count).expect("the files of the monitor")
     }
@@ -166,14 +166,14 @@ impl Monitor {
         self.visits().into_iter().map(|visit| visit.who).collect()
     }
 
-    /// Returns the visits that saw another holder wrongly.
+    /// Returns the visits during which another holder was inside that should have been excluded.
     pub fn overlaps(&self, permits: usize) -> Vec<Visit> {
         let mut visits = self.visits();
         visits.retain(|visit| visit.is_overlap(permits));
         visits
     }
 
-    /// Asserts that no holder was inside wrongly, and that none is inside now.
+    /// Asserts that no two holders were inside that exclude each other, and that none is inside now.
     #[track_caller]
     pub fn assert_sound(&self, permits: usize) {
         let (visits, overlaps) = (self.visits(), self.overlaps(permits));

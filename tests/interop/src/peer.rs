@@ -3,8 +3,8 @@
 //! # The lines
 //!
 //! The arguments of a peer are the address of the server and a name. It writes `ok` when it is connected. Then it
-//! answers each line that it reads with one line: `ok`, or `error` and a reason. It exits as soon as its standard input
-//! ends, even in the middle of a command.
+//! answers each line that it reads with one line: `ok`, or `error` and a reason. When its standard input ends, it exits
+//! at once, even in the middle of a command.
 //!
 //! | line | what it does |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | `asked` | waits until a client has asked for the lock since it was taken |
 //! | `revoke NODE` | asks the holder with this node to release the lock |
 //!
-//! Not every implementation knows all of these lines. The programs of `benches/locks` are started in the same way, and
-//! have different lines, which are explained there.
+//! Not every implementation supports all of these commands. The programs of `benches/locks` are started in the same
+//! way, and have other commands, which are described there.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -48,10 +48,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process. Its first answer says that it is ready.
+    /// Starts a process. Its first answer reports that it is ready.
     pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
-        // Opened again, so that the child has a separate position.
+        // Opened a second time, so that the child has a file position of its own.
         let log = OpenOptions::new().append(true).open(errors.path());
         let started = command
             .stdin(Stdio::piped())
@@ -62,7 +62,7 @@ impl Peer {
         let commands = child.stdin.take().expect("piped");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let (sender, answers) = unbounded();
-        // The thread ends at the end of the child's output.
+        // The thread ends when the child's output ends.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -73,7 +73,7 @@ impl Peer {
         Peer { name, child, commands, answers, asked: "connect".to_owned(), errors }
     }
 
-    /// Returns the name by which the monitor knows it.
+    /// Returns the name that the peer uses with the monitor.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -103,8 +103,8 @@ impl Peer {
         }
     }
 
-    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`. If the
-    /// process does not answer, that is an error as well; it is of no use then.
+    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`. It is an
+    /// error as well if the process does not answer; it cannot be used after that.
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
         self.answer_within(longest)?
     }
@@ -138,7 +138,7 @@ impl Peer {
         self.answer();
     }
 
-    /// Adds to a problem what is known about it.
+    /// Adds the name, the last command and the log to a problem.
     fn describe(&self, what: &str) -> String {
         let log = std::fs::read(self.errors.path()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -149,7 +149,7 @@ impl Peer {
     }
 }
 
-/// Returns the lines of the standard input of a peer in Rust, as they come. Ends the process at the end of the input,
+/// Returns the lines from the standard input of a peer in Rust, as they arrive. When the input ends, the process ends,
 /// whatever it is waiting for.
 pub fn read_lines() -> Receiver<String> {
     let (sender, lines) = unbounded();

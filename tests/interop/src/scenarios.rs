@@ -8,32 +8,32 @@ use crate::{Implementation, Kind, Peer, SOON, Stage, client};
 
 const TURNS: usize = 20;
 
-/// A lock of the other implementation, and the lock of ours that it excludes at the same path.
+/// A lock of the other implementation, and our lock that it excludes at the same path.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
-    /// The line that takes theirs, before the path and behind it.
+    /// The command that acquires theirs: the part before the path, and the part after it.
     theirs: (&'static str, &'static str),
     /// The name of ours in the table of subjects.
     ours: &'static str,
-    /// The kind of a hold of ours.
+    /// The kind of a hold of our lock.
     kind: Kind,
-    /// The directories below the path with the nodes of those that wait, and of those that hold.
+    /// The directories below the path with the nodes of waiters, and of holders.
     waiting: &'static str,
     holding: &'static str,
 }
 
-/// A mutex, and both of ours.
+/// A mutex, with both of our mutexes.
 pub const MUTEX: [Pair; 2] =
     [pair("lock", "exclusive", Kind::Lock), pair("lock", "reentrant", Kind::Lock)];
 
-/// The sides of a read-write lock, but not two readers.
+/// The sides of a read-write lock, except for two readers.
 pub const READ_WRITE: [Pair; 3] = [
     pair("read", "write", Kind::Write),
     pair("write", "read", Kind::Read),
     pair("write", "write", Kind::Write),
 ];
 
-/// Permits of a semaphore that has one.
+/// A semaphore with one permit.
 pub const PERMIT: [Pair; 1] = [semaphore(("acquire", " 1 1"), Kind::Permit)];
 
 /// A mutex that is built on a semaphore.
@@ -60,7 +60,7 @@ impl Pair {
         Subject::named(self.ours).at(client, &stage.path)
     }
 
-    /// Waits until this many wait behind a holder.
+    /// Waits until this many contenders wait behind a holder.
     fn await_waiting(&self, stage: &Stage, count: usize) {
         let is_holder_beside = self.waiting == self.holding;
         stage.below(self.waiting).await_nodes(count + usize::from(is_holder_beside));
@@ -71,25 +71,25 @@ impl Pair {
     }
 }
 
-/// All that both sides of a lock have to do for each other.
+/// Everything that the locks of both sides have to do with each other.
 pub fn contend(theirs: &Implementation, pairs: &[Pair]) {
     excludes(theirs, pairs);
     hands_over(theirs, pairs);
     outlives_cuts(theirs, pairs);
 }
 
-/// Ours keeps its place and its hold while its connection breaks.
+/// Our lock keeps its place in the queue, and its hold, while its connection breaks.
 pub fn outlives_cuts(theirs: &Implementation, pairs: &[Pair]) {
     a_waiter_of_ours_is_cut(theirs, pairs);
     a_hold_of_ours_is_cut(theirs, pairs);
 }
 
-/// Two of theirs and two of ours take turns, and no two are inside together.
+/// Two of their locks and two of ours alternate, and no two are held at the same time.
 pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     let stage = Stage::new("excludes");
     let mut peers: [Peer; 2] = theirs.start();
     let clients = [client(), client(), client()];
-    // All begin together.
+    // All begin at the same time.
     let held = pairs[0].ours(&stage, &clients[0]);
     held.lock().expect("locked");
     let mut ours = Vec::new();
@@ -112,7 +112,7 @@ pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     pairs[0].await_nothing(&stage);
 }
 
-/// When one side releases the lock, the other side gets it, in both directions.
+/// When one side releases the lock, the other side acquires it, in both directions.
 fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     let client = client();
@@ -139,7 +139,7 @@ fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// Ours waits between two of theirs when its connection breaks, and still gets the lock in its turn.
+/// Our lock waits between two of theirs when its connection breaks, and is still granted in its turn.
 fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let pair = pairs[0];
     let stage = Stage::new("waiter-cut");
@@ -168,7 +168,7 @@ fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     assert_eq!(shaky.stats().holds_lost, 0);
 }
 
-/// Ours holds the lock when its connection breaks, and theirs continues to wait.
+/// Our lock is held when its connection breaks, and theirs continues to wait.
 fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     for pair in pairs {
@@ -192,7 +192,7 @@ fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// A reader of ours shares the lock with a reader of the other implementation, and the other way round.
+/// A reader of ours shares the lock with a reader of the other implementation, in both orders.
 pub fn readers_share(theirs: &Implementation) {
     let stage = Stage::new("rw-share");
     let [mut peer] = theirs.start();
@@ -212,8 +212,8 @@ pub fn readers_share(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// A write of ours becomes a read. Their waiting reader then shares the lock, and their writer gets it when both reads
-/// are over.
+/// A write lock of ours is downgraded to a read lock. Their waiting reader then shares the lock, and their writer
+/// acquires it when both readers have released it.
 pub fn a_write_of_ours_becomes_a_read(theirs: &Implementation) {
     let stage = Stage::new("rw-downgrade");
     let [mut reader, mut writer] = theirs.start();

@@ -1,4 +1,4 @@
-//! The stage of one test: a path, a monitor, and looks at the server.
+//! The stage of one test: a path, a monitor, and queries to the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{Peer, SOON, Task};
 /// A session timeout that is long enough for a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
 
-/// Returns a client of ours, with its own session.
+/// Returns a client of this library, with a session of its own.
 pub fn client() -> Client {
     client_of(&shared_server().connect_string(), SESSION)
 }
@@ -34,7 +34,7 @@ impl Stage {
         Stage { path: fresh_path(name), monitor: Arc::new(Monitor::new()) }
     }
 
-    /// Returns a stage at a directory below the path, or at the path without a name, with the same monitor.
+    /// Returns a stage with the same monitor, at a directory below the path, or at the path if the name is empty.
     pub fn below(&self, name: &str) -> Stage {
         let path = format!("{}/{name}", self.path).trim_end_matches('/').to_owned();
         Stage { path, monitor: Arc::clone(&self.monitor) }
@@ -50,12 +50,12 @@ impl Stage {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
-    /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead` or `latch`.
+    /// Returns the command to acquire repeatedly; `taking` is `lock`, `read`, `write`, `lead` or `latch`.
     pub fn run(&self, times: usize, taking: &str) -> String {
         format!("run {times} {} {taking} {}", self.monitor.folder().display(), self.path)
     }
 
-    /// Takes turns with a lock of ours, on a new thread.
+    /// Acquires and releases our lock repeatedly, on a new thread.
     pub fn turns(&self, times: usize, lock: Object, kind: Kind, who: &str) -> Task<()> {
         let (monitor, who) = (Arc::clone(&self.monitor), who.to_owned());
         Task::spawn(move || {
@@ -67,7 +67,7 @@ impl Stage {
         })
     }
 
-    /// Returns the children of the lock's directory, in the order of their sequences: none if it is not there.
+    /// Returns the children of the lock's directory, in the order of their numbers, or none if it does not exist.
     pub fn nodes(&self) -> Vec<String> {
         let probe = Probe::connect(shared_server().address()).expect("a probe");
         let mut nodes = probe.children(&self.path).expect("an answer");
@@ -75,7 +75,7 @@ impl Stage {
         nodes
     }
 
-    /// Asserts that the lock often went from one side to the other while each took so many turns.
+    /// Asserts that the lock often moved from one side to the other while each acquired it this often.
     #[track_caller]
     pub fn assert_contention(&self, turns: usize) {
         let order = self.monitor.order();
@@ -91,7 +91,7 @@ impl Stage {
         wait_until(&what, SOON, || self.nodes().len() == count);
     }
 
-    /// Waits until that node is watched, by the contender after it.
+    /// Waits until this node is watched by the contender after it.
     pub fn await_watched(&self, node: &str) {
         let path = format!("{}/{node}", self.path);
         wait_until(&format!("{path} is watched"), SOON, || {
@@ -100,7 +100,7 @@ impl Stage {
         });
     }
 
-    /// Makes a peer wait behind the only node, and waits until it watches that node.
+    /// Makes a peer wait behind the only node, and waits until the peer watches that node.
     #[track_caller]
     pub fn has_to_wait(&self, peer: &mut Peer, taking: &str) {
         let ahead = self.nodes();
@@ -111,13 +111,13 @@ impl Stage {
         assert!(!peer.has_answered(), "{} was let in", peer.name());
     }
 
-    /// Returns a client of ours whose connection can be cut.
+    /// Returns a client of this library whose connection can be cut.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         behind_a_proxy_of(shared_server(), SESSION)
     }
 
-    /// Cuts the client's connection, and waits until its session is resumed on the next one. Asserts that the nodes are
-    /// the same as before.
+    /// Cuts the client's connection, and waits until its session is resumed on the next one. Asserts that the nodes
+    /// have not changed.
     pub fn cut_and_await_resume(&self, proxy: &FaultProxy, client: &Client) {
         let before = self.nodes();
         proxy.cut();

@@ -6,14 +6,14 @@ use std::mem;
 use super::{Bounds, Broken, Mode, Opens};
 use crate::stay::{Ahead, Next, Reaction, Stay, Woken};
 
-/// A node by its position in the queue, which is also the order of creation.
+/// A node, identified by its position in the queue, which is also the order of creation.
 pub(crate) type Node = u8;
 
-/// The node of the first holder, or of the read in its place.
+/// The node of the first holder, and that of the read that may replace it.
 pub(crate) const WRITE: Node = 0;
 const READ: Node = 1;
 pub(crate) const FIRST_OF_WAITERS: Node = 2;
-/// Stands for all contenders behind the waiters.
+/// Represents all contenders behind the waiters.
 const RIVAL: usize = usize::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -44,7 +44,7 @@ impl Nodes {
     }
 }
 
-/// Nodes in the order in which they are watched: the own one, the second ahead and the nearest.
+/// Nodes in the order in which they are watched: the waiter's own, the second ahead and the nearest ahead.
 pub(crate) type New = [Option<Node>; 3];
 
 /// A request of a client to its server.
@@ -53,7 +53,7 @@ pub(crate) enum Request {
     Create,
     /// Sent by the thread.
     List,
-    /// Sent by the reader, after an event.
+    /// Sent by the reader after an event.
     ListBehind,
     /// Watches nodes. Nodes that do not exist are reported at once.
     Watch(New),
@@ -68,7 +68,7 @@ pub(crate) enum Message {
     Watching,
     /// The server has refused to watch.
     Refused,
-    /// The event of a watched node: its end, or another change.
+    /// The event of a watched node: its deletion if true, or another change.
     Event(Node, bool),
 }
 
@@ -102,9 +102,9 @@ pub(crate) enum Phase {
 pub(crate) enum Session {
     #[default]
     Live,
-    /// Neither client nor thread knows of it.
+    /// Neither the client nor the thread has detected this.
     Expired,
-    /// The client has another session, unknown to the thread.
+    /// The client has another session, which the thread has not detected.
     Other,
 }
 
@@ -114,50 +114,50 @@ pub(crate) struct Waiter {
     pub(crate) phase: Phase,
     pub(crate) session: Session,
     pub(crate) connected: bool,
-    /// Requests under way to the server, and messages under way to the client.
+    /// Requests in flight to the server, and messages in flight to the client.
     pub(crate) outbox: VecDeque<Request>,
     pub(crate) inbox: VecDeque<Message>,
     /// Events from the time without a connection, which precede all others.
     pub(crate) missed: Nodes,
     /// The nodes that the server watches for this connection.
     told: Nodes,
-    /// The nodes that the client believes watched. It sets them again on the next connection.
+    /// The nodes that the client considers watched. It watches them again on the next connection.
     set: Nodes,
 
     // State shared by the reader and the thread.
     pub(crate) stay: Stay<Node, Nodes>,
     pub(crate) is_woken: bool,
-    /// How often the session was resumed, and had been when the thread took its place.
+    /// How often the session was resumed in total, and how often before the thread entered the queue.
     resumed: u64,
     stood: u64,
-    /// Whether an event since the last look was not sent. The waiter is not notified.
+    /// Whether an event since the last list was not sent. The waiter is not notified of this.
     pub(crate) was_not_told: bool,
 
     // State of the thread.
     pub(crate) step: Step,
-    /// `None` if it is unknown: it may exist.
+    /// `None` if it is unknown, in which case the node may exist.
     pub(crate) own: Option<Node>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct World {
     pub(crate) nodes: Nodes,
-    /// The owners of the nodes, from the waiters' first one on.
+    /// The owners of the nodes, from the first waiter's node on.
     made: Vec<usize>,
-    /// Whether a read was taken in the write's place.
+    /// Whether a read has replaced the write.
     pub(crate) has_read: bool,
-    /// Nodes that were first, but were deleted before their waiters noticed.
+    /// Nodes that were first, but were deleted before their waiters were notified.
     pub(crate) overdue: Nodes,
-    /// Nodes that are unreadable by now.
+    /// Nodes that have become unreadable.
     hidden: Nodes,
     pub(crate) waiters: Vec<Waiter>,
-    /// The rest of the bounds.
+    /// What remains of the bounds.
     pub(crate) left: Bounds,
 }
 
-/// The thread's side.
+/// The steps of threads.
 impl World {
-    /// All waiters have created their nodes, and are about to look.
+    /// Returns a world in which all waiters have created their nodes, and are about to list.
     pub(crate) fn new(bounds: Bounds) -> World {
         let mut world = World { left: bounds, ..World::default() };
         world.nodes.insert(WRITE);
@@ -171,7 +171,7 @@ impl World {
         world
     }
 
-    /// Looks, or enters again after a change of the session.
+    /// Lists, or queues again after a change of the session.
     pub(crate) fn begin(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.is_woken = false;
@@ -182,7 +182,7 @@ impl World {
         waiter.ask(Step::Looking, Request::List);
     }
 
-    /// Finds the own node in a list, and the nodes ahead.
+    /// Finds the waiter's own node in a list, and the nodes ahead.
     pub(crate) fn decide(&mut self, number: usize, protocol: &Opens) {
         let Step::Deciding(list) = self.waiters[number].step else { return };
         let is_own = |&node: &Node| self.owner(node) == Some(number);
@@ -237,7 +237,7 @@ impl World {
         };
     }
 
-    /// Does nothing in an expired session.
+    /// In an expired session, this does nothing.
     fn grant(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         if waiter.session != Session::Live {
@@ -250,7 +250,7 @@ impl World {
         waiter.end();
     }
 
-    /// Ends a wait or a hold. The deletion takes no longer than the thread until then.
+    /// Ends a wait or a hold. The node is deleted at once, because the thread itself may take any time before this.
     pub(crate) fn leave(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.phase = Phase::Over;
@@ -274,7 +274,7 @@ impl Waiter {
         }
     }
 
-    /// Sends no request in an expired session.
+    /// In an expired session, this does not send a request.
     fn ask(&mut self, step: Step, request: Request) {
         if self.session != Session::Live {
             self.breaks_off_watching(step);
@@ -284,7 +284,7 @@ impl Waiter {
         self.outbox.push_back(request);
     }
 
-    /// The watches of this step are not set.
+    /// Records that the watches of this step were not set.
     fn breaks_off_watching(&mut self, step: Step) {
         if let Step::Watching(new) = step {
             let new: Vec<Node> = new.into_iter().flatten().collect();
@@ -295,7 +295,7 @@ impl Waiter {
         }
     }
 
-    /// How often the session was resumed, as far as the protocol wants to know.
+    /// Returns how often the session was resumed, unless a broken rule ignores that.
     fn epoch(&self, protocol: &Opens) -> u64 {
         match protocol.broken {
             Some(Broken::WatchedBeforeResume) => 0,
@@ -304,7 +304,7 @@ impl Waiter {
         }
     }
 
-    /// The node whose end would be a grant.
+    /// Returns the node whose deletion would be a grant.
     pub(crate) fn expected(&self) -> Option<Node> {
         self.set.iter().find(|node| {
             let mut stay = self.stay.clone();
@@ -317,7 +317,7 @@ impl Waiter {
         (self.step, self.was_not_told) = (Step::Out, false);
     }
 
-    /// Later messages to it do not matter.
+    /// Resets the waiter, because later messages to it do not matter.
     fn end(&mut self) {
         let Waiter { mode, phase, session, own, .. } = *self;
         *self = Waiter { mode, phase, session, own, connected: true, ..Waiter::default() };
@@ -374,7 +374,7 @@ impl World {
         waiter.told_of(node, true, protocol);
     }
 
-    /// Messages under way are lost. Lists for the reader are reported as failed.
+    /// Messages in flight are lost. Lists for the reader are reported as failed.
     pub(crate) fn cut(&mut self, number: usize) {
         self.left.cuts -= 1;
         let waiter = &mut self.waiters[number];
@@ -387,8 +387,8 @@ impl World {
         waiter.breaks_off();
     }
 
-    /// The resume is counted first. Watches are set again before any other request; those of another session
-    /// have ended.
+    /// The counter is incremented first. Watches are set again before any other request is sent; those of another
+    /// session have ended.
     pub(crate) fn resume(&mut self, number: usize) {
         let nodes = self.nodes;
         let waiter = &mut self.waiters[number];
@@ -419,7 +419,7 @@ impl Waiter {
     }
 }
 
-/// The server's side.
+/// The steps of servers.
 impl World {
     pub(crate) fn serve(&mut self, number: usize, protocol: &Opens) {
         let Some(request) = self.waiters[number].outbox.pop_front() else { return };
@@ -442,7 +442,7 @@ impl World {
         self.waiters[number].inbox.push_back(message);
     }
 
-    /// Refuses the next request, which is to watch.
+    /// Refuses the next request, which is one to watch.
     pub(crate) fn refuse(&mut self, number: usize) {
         self.left.refusals -= 1;
         self.waiters[number].outbox.pop_front();
@@ -456,7 +456,7 @@ impl World {
         node
     }
 
-    /// If the node was first, its waiter's later grant was right, but the hold is already lost.
+    /// If the node was first, the later grant to its waiter is right, but the hold is already lost.
     pub(crate) fn delete(&mut self, node: Node) {
         let was_first = self.is_first(node);
         if !self.nodes.remove(node) {
@@ -526,13 +526,13 @@ impl World {
         [one, other].iter().any(|&node| self.mode(node) != Mode::Read)
     }
 
-    /// Whether the node exists and no counting node is ahead.
+    /// Returns whether the node exists and no node that excludes it is ahead.
     pub(crate) fn is_first(&self, node: Node) -> bool {
         let mut before = self.nodes.iter().take_while(|&other| other < node);
         self.nodes.contains(node) && !before.any(|other| self.exclude_each_other(other, node))
     }
 
-    /// The nodes of the healthy holders. Rivals hold when they are first.
+    /// Returns the nodes of the healthy holders. Rivals hold as soon as they are first.
     pub(crate) fn held_by_others(&self) -> impl Iterator<Item = Node> {
         self.nodes.iter().filter(|&node| match self.owner(node) {
             None => true,
@@ -552,9 +552,9 @@ impl World {
         self.waiters.iter().any(|waiter| waiter.phase == Phase::Waiting)
     }
 
-    /// No two holders overlap, except readers.
+    /// Returns whether no two holders overlap, except readers.
     pub(crate) fn holds_exclude_each_other(&self) -> bool {
-        // A downgraded read has the owner of its write.
+        // A downgraded read has the same owner as its write.
         let mut others: Vec<Node> = self.held_by_others().collect();
         others.dedup_by_key(|node| *node <= READ);
         let others = others.into_iter().map(|node| self.mode(node));

@@ -1,4 +1,4 @@
-//! One build with all mutants: a copy of the tree in which each is behind a switch.
+//! One build with all mutants: a copy of the tree in which each mutant is behind a switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::mutant::{Mutant, Sources};
 
-/// Manifests of what has mutants in it.
+/// The manifests of the packages that contain mutants.
 const MANIFESTS: &[&str] = &[
     "Cargo.toml",
     "cli/Cargo.toml",
@@ -19,14 +19,14 @@ const MANIFESTS: &[&str] = &[
     "zookeeper/Cargo.toml",
 ];
 
-/// A copy of the tree, and a folder for what is built there.
+/// A copy of the tree, and a folder for what is built from it.
 pub(crate) struct Tree {
     root: PathBuf,
     pub(crate) path: PathBuf,
     pub(crate) target: PathBuf,
 }
 
-/// The mutant in each line of each file of the copy.
+/// The mutants in the files of the copy, by line.
 type Lines = BTreeMap<(PathBuf, usize), usize>;
 
 /// Returns the messages of cargo.
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// Writes the copy. Unchanged files keep their times. Returns the mutant in each line of a file that has one.
+    /// Writes the copy. Unchanged files keep their modification times. Returns the mutants by file and line.
     fn copy(
         &self,
         sources: &mut Sources,
@@ -135,7 +135,7 @@ impl Tree {
         Ok(bad)
     }
 
-    /// Returns the mutant in one of these places, with those first that cargo marks as primary, or in the place where
+    /// Returns the mutant at one of these places, trying first those that cargo marks as primary, or at the place where
     /// a macro in them is used.
     fn mutant(&self, spots: &Value, lines: &Lines) -> Option<usize> {
         let mut spots: Vec<_> = spots.as_array()?.iter().collect();
@@ -144,24 +144,24 @@ impl Tree {
     }
 
     fn in_spot(&self, spot: &Value, lines: &Lines) -> Option<usize> {
-        // The simulation's packages name the library's files from their own folders, by `..`.
+        // The simulation's packages refer to the library's files by `..` from their own folders.
         let file = self.path.join(spot["file_name"].as_str()?).canonicalize().unwrap_or_default();
         let found = lines.get(&(file, spot["line_start"].as_u64()? as usize)).copied();
         found.or_else(|| self.in_spot(&spot["expansion"]["span"], lines))
     }
 
-    /// Returns a command of cargo in the copy.
+    /// Returns a cargo command that runs in the copy.
     pub(crate) fn cargo(&self, what: &str) -> Command {
         let mut command = Command::new("cargo");
         command.arg(what).current_dir(&self.path).env("CARGO_TARGET_DIR", &self.target);
-        // Mutants leave things unused, and compare what cannot differ.
+        // Mutants leave things unused, and make comparisons that are always true.
         command.env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
-        // Builds differ little.
+        // Successive builds differ little.
         command.env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
         command
     }
 
-    /// Builds the program that runs seeds, and returns it.
+    /// Builds the program that runs seeds, and returns its path.
     pub(crate) fn runner(&self) -> Result<PathBuf, String> {
         let mut command = self.cargo("build");
         command.args(["--quiet", "--release"]);
@@ -182,7 +182,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))
 }
 
-/// Returns a file with the bodies of its mutants beside those of their functions, each in a line of its own.
+/// Returns the text of a file with the bodies of its mutants beside those of their functions, each in one line.
 fn with_switches(text: &str, mutants: Vec<(usize, &Mutant)>) -> String {
     let mut bodies = BTreeMap::<(usize, usize), Vec<(usize, &Mutant)>>::new();
     for (number, mutant) in mutants {
@@ -202,7 +202,7 @@ fn with_switches(text: &str, mutants: Vec<(usize, &Mutant)>) -> String {
 
 const SWITCH: &str = "::mutants::is_on(";
 
-/// Returns the lines that have mutants, from 1 on, and their numbers.
+/// Returns the lines that have mutants, counted from 1, and the mutants' numbers.
 fn switches(text: &str) -> impl Iterator<Item = (usize, usize)> {
     text.lines().enumerate().filter_map(|(line, text)| {
         let number = text.strip_prefix("if ")?.strip_prefix(SWITCH)?.split(')').next()?;
@@ -210,7 +210,7 @@ fn switches(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Removes files that are not in the tree any more.
+/// Removes files that are no longer in the tree.
 fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

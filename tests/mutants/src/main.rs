@@ -1,4 +1,4 @@
-//! Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
+//! Breaks the library on purpose, one mistake at a time, and checks whether the simulation or a test detects it.
 //!
 //! All mutants are in one build, each behind a switch: a function with mutants contains an additional body for each of
 //! them.
@@ -22,16 +22,15 @@ use mutant::{Mutant, SIMULATION, Sources};
 use process::map_all;
 use tests::Target;
 
-/// Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
+/// Breaks the library on purpose, one mistake at a time, and checks whether the simulation or a test detects it.
 ///
-/// Runs the mutants of `tests/mutants/table.toml`, all or those named, and prints a line for each. Fails if one
-/// survives. Random mutants are
-/// only reported.
+/// Runs the mutants of `tests/mutants/table.toml`, all or those named, and prints a line for each. Fails if one of them
+/// survives. Random mutants are only reported.
 #[derive(Parser)]
 struct Args {
     /// Names of mutants in the table [default: all of them]
     names: Vec<String>,
-    /// Only check whether the text of each mutant in the table exists in its file
+    /// Only check that the text of each mutant in the table still exists in its file
     #[arg(long)]
     check: bool,
     /// Run N random mutants of cargo-mutants instead of those in the table
@@ -40,10 +39,10 @@ struct Args {
     /// The seed that selects the random mutants
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Seeds of the simulation, from 0 on. Each mutant runs with those that reach it
+    /// The number of seeds of the simulation, from 0 on. Each mutant runs with the seeds that reach it
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     seeds: u64,
-    /// Processes that run seeds in parallel
+    /// The number of processes that run seeds in parallel
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
 }
@@ -59,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether all mutants of the table were killed. Random ones are only reported, because some do no harm.
+/// Returns whether all mutants of the table were killed. Random ones are only reported, because some are harmless.
 fn run(args: &Args) -> Result<bool, String> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize();
     let root = root.map_err(|error| error.to_string())?;
@@ -96,7 +95,7 @@ fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, Str
     Ok(mutants)
 }
 
-/// Runs the seeds that reach them, for all mutants that the simulation has to kill. Returns how many live.
+/// Runs each mutant that the simulation has to kill with the seeds that reach it. Returns how many survive.
 fn by_seeds(
     args: &Args,
     runner: &Path,
@@ -126,7 +125,7 @@ fn print_result(is_alive: bool, what: &str) {
     println!("{} {what}", if is_alive { "LIVES" } else { "     " });
 }
 
-/// Runs the tests that have to kill mutants. Returns how many do not.
+/// Runs the tests that have to kill mutants. Returns how many of them do not.
 fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
     let mut targets = BTreeMap::new();
     let (mut lives, mut fine) = (0, BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Mutants: those of the table, written by hand, and random ones of cargo-mutants.
+//! Mutants: those of the table, written by hand, and random ones from cargo-mutants.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::source::{Function, Source, in_one_line};
 
-/// A mistake in the library: other code in a place of one function.
+/// A mistake in the library: other code at one place in a function.
 pub(crate) struct Mutant {
     pub(crate) name: String,
     pub(crate) file: String,
-    /// Where the function's body is in the file.
+    /// The position of the function's body in the file.
     pub(crate) body: Range<usize>,
     /// The body with the mistake, in one line.
     pub(crate) text: String,
-    /// What has to notice it: [`SIMULATION`], or a target in the terms of [`crate::tests`] and a test of it. Empty for
-    /// a random one.
+    /// What must detect the mutant: [`SIMULATION`], or a target as in [`crate::tests`] and one of its tests. Empty for
+    /// random mutants.
     pub(crate) killed_by: Vec<String>,
 }
 
@@ -33,12 +33,12 @@ struct Table {
     mutant: Vec<Entry>,
 }
 
-/// A mutant as it is in the table.
+/// A mutant as written in the table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// For readers.
+    /// Only for readers.
     #[serde(rename = "why")]
     _why: String,
     file: String,
@@ -48,7 +48,7 @@ struct Entry {
     killed_by: Vec<String>,
 }
 
-/// The files that mutants are in.
+/// The files that contain mutants.
 #[derive(Default)]
 pub(crate) struct Sources(BTreeMap<String, Source>);
 
@@ -64,7 +64,7 @@ impl Sources {
     }
 }
 
-/// Reads the table. Fails with all entries that have no place any more.
+/// Reads the table. Fails with a list of all entries whose place no longer exists.
 pub(crate) fn of_table(root: &Path, sources: &mut Sources) -> Result<Vec<Mutant>, String> {
     let text = include_str!("../table.toml");
     let table: Table = toml::from_str(text).map_err(|error| format!("table.toml: {error}"))?;
@@ -103,13 +103,13 @@ fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, Str
     Ok(Mutant { name, file, body: function.body.clone(), text, killed_by })
 }
 
-/// Returns a body with other code in one place of it.
+/// Returns a body with other code at one place.
 fn changed(source: &Source, function: &Function, at: &Range<usize>, to: &str) -> Option<String> {
     let before = &source.text[function.body.start..at.start];
     in_one_line(&format!("{before} {to} {}", &source.text[at.end..function.body.end]))
 }
 
-/// Chooses some mutants of cargo-mutants' list. Those in functions that can have no switch are not among them.
+/// Chooses some mutants from cargo-mutants' list, except those in functions that cannot have a switch.
 pub(crate) fn of_cargo_mutants(
     root: &Path,
     sources: &mut Sources,

@@ -1,4 +1,4 @@
-//! Processes whose lines are read one by one, and work that is done several at a time.
+//! Processes whose output is read line by line, and work that runs in parallel.
 
 use std::io::{BufRead, BufReader, Write};
 use std::iter;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A process that is killed with its drop.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -16,21 +16,21 @@ pub(crate) struct Process {
 
 /// Why there is no further line.
 pub(crate) enum Silence {
-    /// The process has ended, with success or without.
+    /// The process has ended, successfully or not.
     Ended { is_success: bool },
-    /// The process has printed nothing for so long that it must be stuck.
+    /// The process has printed nothing for so long that it must hang.
     Stuck,
 }
 
 impl Process {
-    /// Starts a process that reads this text.
+    /// Starts a process that reads this text from its standard input.
     pub(crate) fn start(command: &mut Command, text: String) -> Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
         let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
-        // Both end with the process.
+        // Both threads end with the process.
         thread::spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text.as_bytes())));
         thread::spawn(move || {
             let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -58,8 +58,7 @@ impl Drop for Process {
     }
 }
 
-/// Calls `work` for each thing, with up to `jobs` calls at a time, and returns the results in the order
-/// of the things.
+/// Calls `work` for each thing, with up to `jobs` calls at a time, and returns the results in the order of the things.
 pub(crate) fn map_all<T: Sync, R: Send>(
     jobs: usize,
     things: &[T],

@@ -1,4 +1,4 @@
-//! Runs seeds of the simulation with a mutant, those that reach it.
+//! Runs the seeds of the simulation that reach a mutant with this mutant.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::process::{Process, Silence, map_all};
 
-/// Seeds of one process. Memory leaked by killed clients ends with it.
+/// The number of seeds per process. Memory that killed clients leak is freed when it ends.
 const CHUNK: usize = 1_000;
 
-/// A seed takes a hundredth of a second.
+/// Normally, a seed takes a hundredth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the seeds that reach each mutant, in their order. Without a mutant that is on, none may fail.
+/// Returns the seeds that reach each mutant, in order. While no mutant is active, none of them may fail.
 pub(crate) fn reaching(
     runner: &Path,
     mutants: usize,
@@ -36,7 +36,7 @@ pub(crate) fn reaching(
     Ok(found)
 }
 
-/// Runs these seeds with a mutant until one notices it. Returns whether none does, and that in words.
+/// Runs these seeds with a mutant until one detects it. Returns whether the mutant survives, and a description.
 pub(crate) fn run_until_killed(runner: &Path, number: usize, seeds: &[u64]) -> (bool, String) {
     let mut runs = 0;
     let failing = |chunk| run(runner, Some(number), chunk, |_, _| runs += 1);
@@ -51,8 +51,8 @@ pub(crate) fn run_until_killed(runner: &Path, number: usize, seeds: &[u64]) -> (
     (killed.is_none(), verdict)
 }
 
-/// Runs seeds in another process, and passes on each that has passed, with what it has reached. Returns the first that
-/// fails: by a violation, a crash, or by standing still.
+/// Runs seeds in another process, and passes on each one that succeeds, with the mutants it reached. Returns the first
+/// one that fails: because of a violation, a crash, or because it hangs.
 fn run(
     runner: &Path,
     number: Option<usize>,
@@ -60,7 +60,7 @@ fn run(
     mut passed: impl FnMut(u64, &[usize]),
 ) -> Option<(u64, String)> {
     let mut command = Command::new("sh");
-    // A mutant may ask for memory without end.
+    // A mutant may allocate memory without limit.
     command.args(["-c", "ulimit -v 16000000 && exec \"$0\""]).arg(runner);
     if let Some(number) = number {
         command.env("ZOOLOCK_MUTANT", number.to_string());

@@ -1,4 +1,4 @@
-//! A file of Rust, its functions, and places in them.
+//! A Rust file, its functions, and positions in them.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ pub(crate) struct Source {
     pub(crate) functions: Vec<Function>,
 }
 
-/// A function that is not part of another one.
+/// A function that is not nested in another one.
 pub(crate) struct Function {
-    /// Its name, without that of its type.
+    /// Its name, without the name of its type.
     pub(crate) name: String,
-    /// Where its body is, with the braces.
+    /// The position of its body, including the braces.
     pub(crate) body: Range<usize>,
-    /// Why it cannot have a switch, if so.
+    /// Why it cannot have a switch, if that is the case.
     pub(crate) unfit: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Source {
         Ok(Source { text, functions })
     }
 
-    /// Returns the only place in a function's body that has the same tokens as `from`.
+    /// Returns the only position in a function's body that has the same tokens as `from`.
     pub(crate) fn find(&self, function: &Function, from: &str) -> Option<Range<usize>> {
         let (begin, body) = (function.body.start, &self.text[function.body.clone()]);
         let (all, wanted) = (tokens(body)?, tokens(from)?);
@@ -44,7 +44,7 @@ impl Source {
         Some(begin + only.first()?.start..begin + only.last()?.end)
     }
 
-    /// Returns the place of a line and a column, both from 1 on.
+    /// Returns the position of a line and a column, both counted from 1.
     pub(crate) fn offset(&self, line: usize, column: usize) -> usize {
         let lines: usize = self.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let rest = &self.text[lines..];
@@ -52,12 +52,12 @@ impl Source {
     }
 }
 
-/// Returns a text in one line, without comments. Fails if it is no Rust.
+/// Returns a text in one line, without comments. Fails if it is not valid Rust.
 pub(crate) fn in_one_line(text: &str) -> Option<String> {
     Some(text.parse::<TokenStream>().ok()?.to_string().replace('\n', " "))
 }
 
-/// Returns the places of a text's tokens, those in groups included, or `None` if it is no Rust.
+/// Returns the positions of a text's tokens, including those in groups, or `None` if it is not valid Rust.
 fn tokens(text: &str) -> Option<Vec<Range<usize>>> {
     let mut all = Vec::new();
     flatten(text.parse().ok()?, &mut all);
@@ -94,7 +94,7 @@ impl Found<'_> {
     }
 }
 
-/// Functions within functions belong to these, so bodies are not visited.
+/// A nested function is part of its outer function, so bodies are not visited.
 impl<'ast> Visit<'ast> for Found<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.add(&item.sig, &item.block);

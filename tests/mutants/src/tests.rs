@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::build::{Tree, messages, run};
 use crate::process::{Process, Silence};
 
-/// No test takes as long as this; a mutant may make one wait for ever.
+/// No test takes this long, but a mutant may make one wait forever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that runs tests.
 pub(crate) struct Target {
     program: PathBuf,
-    /// The folder of its package, where cargo runs it.
+    /// The folder of its package, where cargo would run it.
     folder: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl Target {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
-        // A program that a test starts is built, too.
+        // Programs that a test starts are built as well.
         let messages = messages(&output);
         let test = messages.iter().find(|one| one["profile"]["test"] == true);
         let path = |what| Some(PathBuf::from(test?[what].as_str()?));
@@ -48,8 +48,8 @@ impl Target {
         Ok(Target { program, folder })
     }
 
-    /// Runs a test, with a mutant or without. Returns whether it fails: by an error, by a crash, or because it does not
-    /// end.
+    /// Runs a test, with or without a mutant. Returns whether it fails: with an error, because of a crash, or because
+    /// it does not end.
     pub(crate) fn fails(&self, number: Option<usize>, test: &str) -> Result<bool, String> {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(["--exact", test]);

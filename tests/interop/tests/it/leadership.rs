@@ -1,4 +1,4 @@
-//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at one path, and `LeaderLatch` with
+//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at the same path, and `LeaderLatch` with
 //! `Leadership::in_latch`.
 
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use zoolock_test_support::{Direction, connect_string, wait_until};
 
 const TURNS: usize = 25;
 
-/// Returns a `Leadership` that visits the monitor in each term, and a channel with a message for each term that is
-/// over.
+/// Returns a `Leadership` that visits the monitor in each term, and a channel that receives a message after each term.
 fn leads(
     stage: &Stage,
     client: &Client,
@@ -31,7 +30,7 @@ fn leads(
     (leadership.unwrap(), terms)
 }
 
-/// Returns a function that leads until its term is over, and a channel with a message for each term.
+/// Returns a function that leads until its term is over, and a channel that receives a message for each term.
 fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     let (tell, terms) = unbounded();
     let lead = move |term: &Term| {
@@ -41,12 +40,12 @@ fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     (lead, terms)
 }
 
-/// Everybody leads for all turns, and no two at once.
+/// All candidates lead as often as they should, and no two at the same time.
 pub(crate) fn excludes(curator: &Implementation, in_latch: bool) {
     let stage = Stage::new("leads");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
-    // Both begin together. No lock of ours can be at the path of a latch.
+    // All begin at the same time, except at the path of a latch, where our locks cannot be used.
     let held = (!in_latch).then(|| stage.lock(&clients[0]).acquire().unwrap());
     let run = stage.run(TURNS, if in_latch { "latch" } else { "lead" });
     theirs.iter_mut().for_each(|peer| peer.tell(&run));
@@ -88,7 +87,7 @@ pub(crate) fn selector_hands_over(curator: &Implementation) {
     assert!(!stage.lock(&client).try_lock().unwrap(), "theirs is not seen");
 }
 
-/// The next one leads when the leader is killed, on either side.
+/// When the leader is killed, the next candidate leads, on either side.
 pub(crate) fn leader_is_killed(curator: &Implementation) {
     let stage = Stage::new("latch-killed");
     let [mut first, mut last]: [Peer; 2] = curator.start();
@@ -102,7 +101,7 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
     assert!(terms.is_empty(), "ours was let in");
     last.tell(&latch);
     stage.await_nodes(3);
-    // Kills it.
+    // Dropping it kills the process.
     drop(first);
     terms.recv_timeout(SOON).expect("ours leads");
     assert!(!last.has_answered());
@@ -116,9 +115,9 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
     assert!(!ours.is_leader(), "its lease is over");
 }
 
-/// Neither sees the other, so each of ours says so in place of leading.
+/// The two do not detect each other as contenders, so our leadership reports an error instead of leading.
 pub(crate) fn never_leads_beside_a_latch(curator: &Implementation) {
-    // A contest that fails for its session timeout is not healthy.
+    // If a leadership has failed for its session timeout, it is not healthy.
     let own = Client::connect(connect_string(), Duration::from_secs(4)).unwrap();
     let stage = Stage::new("latch-beside");
     let [mut peer]: [Peer; 1] = curator.start();

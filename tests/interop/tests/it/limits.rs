@@ -1,5 +1,5 @@
 //! Locks that share a directory and do not exclude each other. The documentation warns of these combinations, and
-//! promises nothing about them. They also show that the monitor sees two holders at once.
+//! promises nothing about them. They also prove that the monitor detects two holders at once.
 
 use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
@@ -36,8 +36,8 @@ pub(crate) fn beside_kazoo(curator: &Implementation) {
     comes_in_beside(&stage, Kind::Lock, holder.name(), &mut peer, "lock");
 }
 
-/// A limit of that version: it fails on a node that it does not understand. It then leaves its own node behind, which
-/// blocks all contenders until its session ends.
+/// A limitation of that version: it fails if there is a node with a name that it cannot parse. It then leaves its own
+/// node behind, which blocks all contenders until its session ends.
 pub(crate) fn fails_beside_a_read_write_lock(go_zookeeper: &Implementation) {
     let stage = Stage::new("mixed");
     let [mut peer]: [Peer; 1] = go_zookeeper.start();

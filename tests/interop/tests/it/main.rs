@@ -1,5 +1,5 @@
-//! Each lock of another client, together with ours. A test whose client is not installed says so and passes, or fails
-//! when `ZOOLOCK_INTEROP` is `required`.
+//! Each lock of another client, together with ours. A test whose client is not installed reports that and passes, or
+//! fails if `ZOOLOCK_INTEROP` is `required`.
 
 mod guide;
 mod leadership;
@@ -15,22 +15,22 @@ fn curator() -> Option<Implementation> {
     Implementation::curator()
 }
 
-/// In Python, with `extra_lock_patterns`.
+/// Kazoo, in Python, with `extra_lock_patterns`.
 fn kazoo() -> Option<Implementation> {
     Implementation::kazoo()
 }
 
-/// Debian's, in Go, of 2018: in a directory without other kinds of nodes.
+/// Debian's go-zookeeper, in Go, from 2018: only in directories without other kinds of nodes.
 fn go_zookeeper() -> Option<Implementation> {
     Implementation::go_zookeeper()
 }
 
-/// The crate, in Rust, async: `Client::lock` with Curator's names.
+/// The crate `zookeeper-client`, in async Rust: `Client::lock` with Curator's names.
 fn zookeeper_client() -> Option<Implementation> {
     Some(Implementation::zookeeper_client(env!("CARGO_BIN_EXE_zookeeper_client_peer")))
 }
 
-/// A line for each test: its name, the other client, and what it does with it.
+/// One line for each test: its name, the other client, and the scenario.
 macro_rules! tests {
     ($($name:ident: $client:ident, $scenario:expr;)*) => {$(
         #[test]
@@ -42,7 +42,7 @@ macro_rules! tests {
 }
 
 tests! {
-    // With `contend`, both sides also hand it over to each other, and outlive cuts of our connections.
+    // With `contend`, both sides also hand the lock over to each other, and survive broken connections of ours.
     curator_mutex_excludes_ours_and_is_excluded: curator, |it| contend(it, &MUTEX);
     curator_revoker_asks_a_hold_of_ours: curator, revocation::theirs_asks_ours;
     our_revoke_asks_a_curator_mutex: curator, revocation::ours_asks_theirs;

@@ -1,4 +1,4 @@
-//! Requests to holders to release, by Curator and by us.
+//! Requests to release a lock, sent by Curator and by us.
 
 use zoolock_interop::{Implementation, Peer, SOON, Stage, client};
 

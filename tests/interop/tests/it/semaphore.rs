@@ -1,4 +1,4 @@
-//! Several permits of Curator's `InterProcessSemaphoreV2` and of ours.
+//! Several permits at once, of Curator's `InterProcessSemaphoreV2` and of ours.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn semaphore(stage: &Stage, client: &Client, limit: u32) -> DistributedSemaphore
     DistributedSemaphore::new(client, &stage.path, limit).unwrap()
 }
 
-/// Takes `count` permits this many times, on a new thread.
+/// Acquires `count` permits this many times, on a new thread.
 fn turns(
     stage: &Stage,
     times: usize,
@@ -28,7 +28,7 @@ fn turns(
     })
 }
 
-/// Asserts that all permits are free, and that no node of one is left.
+/// Asserts that all permits are free, and that no nodes of permits are left.
 fn await_unused(stage: &Stage, semaphore: &DistributedSemaphore) {
     let parts = [stage.below("locks"), stage.below("leases")];
     wait_until("nothing is left", SOON, || parts.iter().all(|part| part.nodes().is_empty()));
@@ -41,7 +41,7 @@ pub(crate) fn never_exceeds_the_limit(curator: &Implementation) {
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
     let held = semaphore(&stage, &clients[0], 4).acquire(4).unwrap();
-    // Curator takes two permits one by one. With a limit of four, neither side can be stuck with a part.
+    // Curator acquires two permits one by one. With a limit of four, neither side can get stuck with only one of two.
     for peer in &mut theirs {
         peer.tell(&format!("{} 2 4", stage.run(TURNS, "acquire")));
     }
@@ -76,7 +76,7 @@ pub(crate) fn hands_over(curator: &Implementation) {
     assert_eq!(ours.available().unwrap(), 0, "one of ours, one of theirs");
     assert!(ours.try_acquire(1).unwrap().is_none(), "a third permit");
     theirs[1].tell(&acquire);
-    // Curator creates its lease first, and counts afterwards.
+    // Curator creates its node first, and counts the nodes afterwards.
     stage.below("leases").await_nodes(3);
     assert!(!theirs[1].has_answered(), "a third permit");
     permit.release().unwrap();

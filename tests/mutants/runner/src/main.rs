@@ -1,5 +1,5 @@
-//! Runs the seeds of the simulation that it reads, one in a line, and answers each by a line: the seed, the numbers of
-//! the mutants that it has reached, and behind a `|` what was violated. Ends behind the first violation.
+//! Runs the seeds of the simulation that it reads, one per line, and answers each with a line: the seed, the numbers of
+//! the mutants that it reached, and after a `|` what was violated. Ends after the first violation.
 
 use std::io::{self, BufRead, Write};
 
