@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// Returns the results of each type's constructor.
+/// Returns the result of the constructor of each type.
 pub(crate) fn each_type(client: &Client, path: &str, options: &LockOptions) -> [Result<()>; 5] {
     let options = || options.clone();
     [

@@ -14,7 +14,7 @@ use common::*;
 
 const LONG: Duration = Duration::from_secs(40);
 
-/// Starts a server that accepts no longer log entries than necessary, given its `jute.maxbuffer`.
+/// Starts a server whose limit on log entries is as low as possible, given its `jute.maxbuffer`.
 pub(crate) fn strict_server() -> Server {
     Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
 }

@@ -75,7 +75,7 @@ impl Stage {
         nodes
     }
 
-    /// Asserts that the lock often moved from one side to the other while each acquired it this often.
+    /// Asserts that the lock often moved from one side to the other while each acquired it `turns` times.
     #[track_caller]
     pub fn assert_contention(&self, turns: usize) {
         let order = self.monitor.order();

@@ -377,7 +377,7 @@ impl Plan {
         self.meets(|what| matches!(what, FaultKind::Hide { .. } | FaultKind::HideDirectory { .. }))
     }
 
-    /// Returns whether a fault hits a server in another way than by a lag.
+    /// Returns whether a server has a fault other than a lag.
     pub(crate) fn unsettles_servers(&self) -> bool {
         use FaultKind::{Crash, CutOffServer, Depose, FreezeServer};
         self.meets(|what| {
@@ -385,7 +385,7 @@ impl Plan {
         })
     }
 
-    /// Returns whether a fault hits a server.
+    /// Returns whether a server has a fault.
     pub(crate) fn disturbs_servers(&self) -> bool {
         self.unsettles_servers() || self.meets(|what| matches!(what, FaultKind::Lag { .. }))
     }

@@ -110,7 +110,7 @@ impl Control {
         }
     }
 
-    /// Makes all writers check the settings and holds again.
+    /// Makes all writers check the settings and the held frames again.
     pub(crate) fn wake_all(&self) {
         for link in self.links().iter().filter_map(|known| known.link.upgrade()) {
             link.wake();
