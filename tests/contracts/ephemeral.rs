@@ -39,8 +39,8 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// Only the deletion of the node wakes the waiter for good, which then need not read it once more. After a change of
-/// the data, the waiter reads the node again and continues to wait.
+/// After the deletion of the node, the waiter creates its own without another read. After a change of the data, it reads
+/// the node again and continues to wait.
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
@@ -60,7 +60,7 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
             });
         } else {
             let seen = [Op::GetData, Op::Multi].map(|op| proxy.requests(op));
-            println!("round {round}: {seen:?} looks and creates");
+            println!("round {round}: {seen:?} reads and creates");
             assert_eq!(seen[0], round);
             // One create before each read, one after each deletion, and those of the directories.
             assert!(seen[1] <= 2 * round + 2, "{seen:?}");

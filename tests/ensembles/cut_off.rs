@@ -58,7 +58,7 @@ fn lagging_follower_never_verifies_a_token() {
     let new = held.fencing_token();
 
     let seen = asking.contenders("/verified").unwrap();
-    println!("the follower says {seen:?}");
+    println!("the follower lists {seen:?}");
     assert!(seen[0].holds && seen[0].token == old, "it shows the old holder");
     let answer = asking.verify_token("/verified", old);
     assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");

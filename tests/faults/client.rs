@@ -79,7 +79,7 @@ fn close_without_a_server_is_bounded_and_honest() {
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
         // A server that could not be reached has not ended the session.
         let said = matches!(seen, Err(Error::CloseTimeout { .. })) || gone && seen.is_ok();
-        assert!(said, "its server gone: {gone}: {seen:?}");
+        assert!(said, "its server stopped: {gone}: {seen:?}");
     }
 }
 

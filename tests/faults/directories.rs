@@ -46,7 +46,7 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     waiter.result("the waiter").unwrap();
     // A lock at another path, created later, has already been removed.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
-    wait_until("containers were looked for", SOON, || !probe.exists("/other").unwrap());
+    wait_until("the server has checked its containers", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();
     println!("{after:?}");
     let lasting = |stat: &Stat| (stat.czxid, stat.mzxid, stat.version);

@@ -111,7 +111,7 @@ fn waiters_do_not_all_look_at_once_after_an_outage() {
     const WAITING: usize = 300;
     let looks = (0..5).find_map(|_| looks_behind_an_outage(WAITING));
     let looks = looks.expect("the machine is in time once");
-    assert!(looks < WAITING as u64 / 2, "{looks} of {WAITING} look at once");
+    assert!(looks < WAITING as u64 / 2, "{looks} of {WAITING} list at once");
 }
 
 /// Returns how many waiters list in the session timeout after an outage. During the outage, each was due to list;
@@ -126,14 +126,14 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let calls: Vec<_> = (0..waiting).map(wait).collect();
     // The last request of a waiter, after its list, sets a watch.
     let all = waiting as u64;
-    wait_until("all have sent their first look", SOON, || proxy.requests(Op::SetWatches) == all);
+    wait_until("all have sent their first list", SOON, || proxy.requests(Op::SetWatches) == all);
     // This answer arrives after the answers to the waiters. A waiter without an answer before the outage would list
     // again later.
     own.contenders("/other").unwrap();
     proxy.refuse(true);
     server.stop().unwrap();
     let begun = Instant::now();
-    wait_until("all had to look", SOON, || begun.elapsed() > 9 * SHORT / 2);
+    wait_until("all had to list", SOON, || begun.elapsed() > 9 * SHORT / 2);
     server.start_again().unwrap();
     let (before, begun) = (proxy.requests(Op::GetChildren), Instant::now());
     proxy.refuse(false);
@@ -144,7 +144,7 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
         other.acquire().unwrap().release().unwrap();
     }
     let (looks, took) = (proxy.requests(Op::GetChildren) - before, begun.elapsed());
-    println!("{looks} looks in {took:?} behind the outage, {:?}", own.stats());
+    println!("{looks} lists in {took:?} after the outage, {:?}", own.stats());
     token.cancel();
     calls.into_iter().for_each(|call| drop(call.result("a call")));
     (took < SHORT && own.stats().sessions == 1).then_some(looks)

@@ -35,7 +35,7 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     waiting.result("the rival").unwrap();
     let node = stat(rival.path());
     late.release();
-    wait_until("nothing is on its way", SOON, || own.stats().deleting == 0);
+    wait_until("nothing is in flight", SOON, || own.stats().deleting == 0);
     own.contenders(&path).unwrap();
     assert_eq!(stat(rival.path()).czxid, node.czxid, "the rival's node");
     rival.unlock().unwrap();
@@ -249,7 +249,7 @@ fn lowered_limit_counts_for_a_look_under_way() {
     let looks = proxy.requests(Op::GetChildren);
     let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));
     probe.create(&note, b"", false, false).unwrap();
-    wait_until("it was let in, or has looked again", SOON, || {
+    wait_until("it was granted, or has listed again", SOON, || {
         call.is_done() || proxy.requests(Op::GetChildren) > looks
     });
     probe.delete(&note).unwrap();

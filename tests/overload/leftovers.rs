@@ -61,7 +61,7 @@ fn reads_without_delete_permission_reach_a_safe_limit() {
             seen => panic!("{seen:?}"),
         }
     });
-    println!("{} nodes, a limit behind {calls:?} calls", children(&probe, &path));
+    println!("{} nodes, a limit after {calls:?} calls", children(&probe, &path));
     assert!(calls.is_some());
     client.close().unwrap();
     starts_again(&server);
@@ -196,7 +196,7 @@ fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
 fn creates_lost_in_one_cut_at_most_double_the_requests() {
     const TURNS: usize = 400;
     let [calm, cut] = [false, true].map(|is_cut| requests_of_acquisitions(TURNS, is_cut));
-    println!("{TURNS} turns: {calm} requests, {cut} behind a cut");
+    println!("{TURNS} acquisitions: {calm} requests, {cut} after a cut");
     // A create, a list, a request for watches and a deletion, if no requests are shared.
     let plain = 4 * TURNS as u64;
     assert!(cut <= 2 * plain, "{cut} requests instead of {plain}");
@@ -229,8 +229,8 @@ fn permits_lost_in_one_cut_are_found_by_one_search() {
         semaphore.acquire(1).unwrap().release().unwrap();
     }
     let requests = client.stats().requests - before;
-    println!("{requests} requests for ten turns behind it, {:?}", client.stats());
-    assert!(client.stats().deleting > 0, "those that are looked for are not seen");
+    println!("{requests} requests for ten acquisitions after it, {:?}", client.stats());
+    assert!(client.stats().deleting > 0, "`deleting` does not count the searched nodes");
     assert!(requests <= 10 * 20, "{requests} requests");
     assert_eq!(made(), 0);
 }

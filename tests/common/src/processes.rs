@@ -130,7 +130,7 @@ impl Beside {
             match self.said.recv_deadline(end) {
                 Ok((_, line)) => all.push(line),
                 Err(RecvTimeoutError::Disconnected) => return all,
-                Err(RecvTimeoutError::Timeout) => panic!("somebody may still say something"),
+                Err(RecvTimeoutError::Timeout) => panic!("a process may still print something"),
             }
         }
     }

@@ -54,7 +54,7 @@ impl<R: Send + 'static> Task<R> {
         let (sender, started) = bounded(1);
         let task = Task::spawn(move || {
             let this = fs::read_link("/proc/thread-self").expect("Linux");
-            sender.send(this).expect("somebody waits");
+            sender.send(this).expect("a call waits");
             call()
         });
         let status = started.recv_timeout(SOON).expect("the thread has started");

@@ -151,7 +151,7 @@ fn end_of_a_hold_is_reported_once_to_each_function_though_one_panics() {
         assert!(told.is_empty(), "{}", subject.name);
         object.unlock().unwrap();
         expect(&holds, HoldState::Released);
-        waiting.result("who waits for the end");
+        waiting.result("the call that waits for the end");
         holds.iter().for_each(tells);
         expect(&holds, HoldState::Released);
 

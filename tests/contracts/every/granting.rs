@@ -138,7 +138,7 @@ fn guard_of_any_lock_holds_it_until_its_drop() {
                     2 => lock.try_acquire_for(SOON),
                     _ => lock.acquire_within(Instant::now() + SOON),
                 };
-                let guard = guard.unwrap().expect("nobody else is there");
+                let guard = guard.unwrap().expect("there is no other contender");
                 assert!(lock.is_held() && object.is_held(), "{lock:?}");
                 assert_eq!(tokens(guard.holds()), tokens(object.holds()));
                 assert!((*rival).try_acquire().unwrap().is_none());

@@ -160,7 +160,7 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
                 }
             });
         };
-        is_told(&second, "behind itself");
+        is_told(&second, "behind its own hold");
         assert_eq!(subject.await_nodes(&path, 1), node);
         // Other threads and clients wait as usual.
         let mut waiters = vec![Task::spawn_blocked(visit(second.clone()))];

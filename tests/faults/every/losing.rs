@@ -47,7 +47,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     let of_next = subject.holding(path);
     says_lost(subject, own.unlock(), why);
     fails(subject, own.unlock(), |error| matches!(error, Error::NotHeld { .. }));
-    wait_until("it has cleaned up behind itself", SOON, || client.stats().deleting == 0);
+    wait_until("its deletions are done", SOON, || client.stats().deleting == 0);
     let stays = warnings(path).into_iter().find(|line| line.contains("stays until"));
     assert_eq!(stays, None, "{name}: a warning about a deleted node");
     // Only the next holder's node is left, and it was not deleted.
@@ -97,7 +97,7 @@ fn deleted_node_is_a_loss_watched_or_not() {
             let next = subject.rival(&others, &path);
             let waits = noticed.then(|| {
                 let visitor = Visitor::start(next.clone());
-                wait_until("somebody waits", SOON, || others.stats().waiting == 1);
+                wait_until("the next one waits", SOON, || others.stats().waiting == 1);
                 subject.await_nodes(&path, subject.nodes_with_waiters(1));
                 visitor
             });

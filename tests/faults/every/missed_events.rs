@@ -41,7 +41,7 @@ fn waiter_without_read_permission_polls_or_is_denied() {
         let lists = scene.proxy.requests(Op::GetChildren);
         in_time(name, LOOK, || {
             let looks = || scene.proxy.requests(Op::GetChildren) > lists;
-            wait_until("it looks again", SOON, looks);
+            wait_until("it lists again", SOON, looks);
         });
         assert!(!waiter.is_in() && scene.rival.is_held(), "{name}: two holders");
         scene.rival.unlock().unwrap();

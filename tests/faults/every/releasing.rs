@@ -40,7 +40,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
             logged.iter().filter(|line| line.contains("stays until the session ends")).count()
         };
         let stuck = subject.nodes_of_one();
-        wait_until("it is said", SOON, || stays() == stuck);
+        wait_until("it is logged", SOON, || stays() == stuck);
         let nodes = subject.await_nodes(&scene.path, stuck);
         // A later call would have to wait behind the node that could not be deleted.
         if subject.is_exclusive() {

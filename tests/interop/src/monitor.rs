@@ -40,7 +40,7 @@ impl Kind {
 
     fn of(word: &str) -> Kind {
         let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-        found.unwrap_or_else(|| panic!("the monitor knows no `{word}`"))
+        found.unwrap_or_else(|| panic!("the monitor has no kind `{word}`"))
     }
 
     fn is_alone(self) -> bool {

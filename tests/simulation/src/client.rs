@@ -275,7 +275,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
     let act = move |term: &Term| {
         let now = kernel::elapsed();
         if is_shut.load(Ordering::Relaxed) {
-            violation(format!("{who}: a term behind the shutdown"));
+            violation(format!("{who}: a term after the shutdown"));
         }
         kernel::count("call: a term");
         let (own, kind) = (Hold::clone(term), Kind::Leadership);

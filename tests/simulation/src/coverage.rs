@@ -35,7 +35,7 @@ const SELDOM: &[(&str, &str)] = &[
         "a list is postponed until there is a connection",
         "an outage late in a wait of many timeouts",
     ),
-    ("a call has one node too many", "more cuts behind creates that are carried out late"),
+    ("a call has one node too many", "more cuts after creates that are carried out late"),
     ("a call ends while it replaces a node", "a cancel while a node takes another's place"),
     (
         "a guarded write begins after the end of its hold",
@@ -68,7 +68,7 @@ pub(crate) fn count_variant(class: &str, variant: &impl fmt::Debug) {
     let is_it = |(what, _): &&(&str, &str)| {
         what.strip_prefix(class).and_then(|rest| rest.strip_prefix(": ")) == Some(name)
     };
-    let (what, _) = COUNTED.iter().find(is_it).expect("an enum that build.rs knows");
+    let (what, _) = COUNTED.iter().find(is_it).expect("an enum that build.rs lists");
     kernel::count(what);
 }
 

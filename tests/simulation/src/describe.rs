@@ -5,8 +5,8 @@
 pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         return Some(match number(frame, 20, 8) {
-            0 => "asks for a session".to_owned(),
-            session => format!("asks for session {session:#x} again"),
+            0 => "requests a session".to_owned(),
+            session => format!("resumes session {session:#x}"),
         });
     }
     let name = match int(frame, 8) {
@@ -49,7 +49,7 @@ pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
         _ => Some(match int(frame, 16) {
             0 => "is answered".to_owned(),
             -101 => "is answered: no node".to_owned(),
-            -110 => "is answered: it is there already".to_owned(),
+            -110 => "is answered: node exists".to_owned(),
             -111 => "is answered: it has children".to_owned(),
             -103 => "is answered: another version".to_owned(),
             code => format!("is answered: error {code}"),

@@ -254,7 +254,7 @@ pub fn limit(place: Place) -> u32 {
 
 /// Records that an operator is about to end this session. Its client needs some time to get another one.
 pub(crate) fn expires(session: i64) {
-    kernel::note(|| format!("== somebody ends session {session:#x}"));
+    kernel::note(|| format!("== an operator ends session {session:#x}"));
     monitor(|monitor| {
         monitor.is_well = false;
         monitor.expired.insert(session);

@@ -339,7 +339,7 @@ impl World {
             _ => Duration::from_millis(1),
         };
         let found = match chance == 1 || is_unknown {
-            true => Err(io::Error::other(format!("nobody can tell: {name}"))),
+            true => Err(io::Error::other(format!("the lookup failed: {name}"))),
             false => Ok(vec![SocketAddr::from(([10, 0, moves, number], PORT))]),
         };
         kernel::count(match found.is_ok() {

@@ -52,7 +52,7 @@ fn leaves_nothing(end: &str) {
         .lines()
         .map_while(Result::ok)
         .find_map(|line| line.strip_prefix("server ").map(str::to_owned))
-        .expect("the child says where its server is");
+        .expect("the child prints its server's folder");
     let (java, data) = said.split_once(' ').unwrap();
     if ["kill", "counting"].contains(&end) {
         assert!(is_alive(java));

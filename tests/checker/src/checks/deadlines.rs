@@ -15,7 +15,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
         let late = call.deadline.map(|deadline| difference(call.ended, deadline));
         if let Some(late) = late.filter(|late| *late > most) {
             let (op, lock, late) = (&call.op, case.name(call.path), millis(late));
-            let text = format!("{by} came back from {op} at {lock} {late} ms after its deadline");
+            let text = format!("{by} returned from {op} at {lock} {late} ms after its deadline");
             found.violations.push(format!("too late: {text}"));
         }
     }

@@ -105,7 +105,7 @@ fn check_answers(found: &mut Findings, history: &History) {
         let is_there = entries.contains(&(hold, number));
         let wrong = match commit.answer {
             Answer::Refused if is_there => "was refused and carried out",
-            Answer::Done if !is_there => "was said to be carried out, and was not",
+            Answer::Done if !is_there => "was reported as carried out, and was not",
             _ => continue,
         };
         found.violations.push(format!("commit {number} of {hold} {wrong}"));
@@ -139,7 +139,7 @@ fn check_late(found: &mut Findings, history: &History) {
     for hold in overtaken.keys() {
         let has_left = history.hold(*hold).is_some_and(|record| record.left.is_some());
         if !refused.contains(hold) && !has_left {
-            let text = format!("nothing more came of {hold}, which had been overtaken");
+            let text = format!("{hold} reported nothing after it had been overtaken");
             found.violations.push(text);
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     fn commit_of_an_overtaken_holder_must_be_refused() {
         let (mut history, first) = (history(&[("A", 10, 0, 11)]), hold("A"));
         history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
-        assert_eq!(findings(&history).violations.len(), 1, "nothing came of it");
+        assert_eq!(findings(&history).violations.len(), 1, "it reported nothing");
         commit(&mut history, first, 0, (610, 620), Answer::Done);
         history.left(first, 630);
         let violations = findings(&history).violations;

@@ -22,7 +22,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
         found.losses += 1;
         if let Some(Unlocked::Fine) = record.unlocked {
             found.violations.push(format!(
-                "a loss was kept quiet: the unlock of {hold} said nothing of it ({})",
+                "a loss was kept quiet: the unlock of {hold} did not report it ({})",
                 loss.reason
             ));
         }

@@ -29,7 +29,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
         if after(since, case.margins.let_in) < over {
             let (op, lock, time) = (&call.op, &lock.name, millis(difference(over, since)));
             found.violations.push(format!(
-                "not let in: {by} waits in {op} at {lock}, where nobody is in its way for {time} ms"
+                "not let in: {by} waits in {op} at {lock}, and has been free to enter for {time} ms"
             ));
         }
     }

@@ -111,7 +111,7 @@ fn describe(history: &History, lock: &Lock, wrong: &Wrong) -> String {
             let (hold, mode, nodes) = (grant.hold, grant.mode, grant.nodes.join(", "));
             format!("{hold} ({mode:?}, {}, token {:?}, {nodes})", grant.op, grant.token)
         }
-        None => "nobody known".to_owned(),
+        None => "no one known".to_owned(),
     };
     let Operation { op, invoked, returned, .. } = wrong.operation;
     let what = match op {

@@ -11,7 +11,7 @@ pub(crate) fn theirs_asks_ours(curator: &Implementation) {
     stage.await_watched(&guard.node());
     assert!(asked.is_empty());
     peer.ask(&format!("revoke {}/{}", stage.path, guard.node()));
-    asked.recv_timeout(SOON).expect("our hold was not asked");
+    asked.recv_timeout(SOON).expect("our hold received no request");
     assert!(guard.is_held(), "it is up to the holder");
     guard.release().unwrap();
 }

@@ -205,7 +205,7 @@ fn resume(task: usize) {
         kernel.trace.mix(now ^ (task as u64) << 48);
         let task = &mut kernel.tasks[task];
         task.state = State::Ready;
-        task.fiber.take().expect("whoever is ready has one")
+        task.fiber.take().expect("a task that is ready has one")
     });
     let result = fiber.resume(());
     with(|kernel| {

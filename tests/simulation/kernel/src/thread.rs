@@ -101,7 +101,7 @@ impl<T> JoinHandle<T> {
         }
         match with(|kernel| kernel.tasks[task].panic.take()) {
             Some(payload) => Err(payload),
-            None => Ok(self.result.take().expect("whoever has not panicked has returned")),
+            None => Ok(self.result.take().expect("a thread that has not panicked has returned")),
         }
     }
 

@@ -303,14 +303,14 @@ impl Shared {
     fn check_release(&self, acquisition: &Acquisition<'_>, was_there: bool, is_silent: bool) {
         let node = acquisition.node();
         if !was_there && !is_silent {
-            self.fail(format!("{} was deleted, and the unlock says Ok", node.0));
+            self.fail(format!("{} had been deleted, but the unlock returned Ok", node.0));
         }
         // A silent release does not report that the servers refused a deletion.
         let may_stay = is_silent && monitor(|monitor| monitor.has_hidden);
         // The hold may have exceeded its time limit, in which case the node is deleted in the background.
         let is_lost = monitor::is_lost(acquisition.number);
         if monitor::is_there(&node) && !may_stay && !is_lost {
-            self.fail(format!("{} is there behind the unlock", node.0));
+            self.fail(format!("{} still exists after the unlock", node.0));
         }
     }
 }

@@ -125,20 +125,20 @@ impl Shared {
         let (_, left) = monitor::version(kind, place);
         let read = match self.checked("read", || self.client.read(DATA)) {
             Some(Some((_, version))) => i32::from(version),
-            Some(None) => return self.fail(format!("{DATA} is not there")),
+            Some(None) => return self.fail(format!("{DATA} does not exist")),
             None => return,
         };
         let is_held = || acquisition.own.is_held() && monitor::is_sure(acquisition.number);
         if read < left && is_held() && kind != Kind::Semaphore {
             let name = &self.name;
-            violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
+            violation(format!("{name} holds {place} and reads version {read}, older than {left}"));
         }
         thread::sleep(rest);
         let set = |data: &str| acquisition.own.transaction().set(DATA, data, Version::from(read));
         let written = self.commit("careful commit", acquisition, set);
         let (version, _) = monitor::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {
-            self.fail(format!("a conflict with nobody, of version {read}"));
+            self.fail(format!("a conflict at version {read}, which is current"));
         }
     }
 

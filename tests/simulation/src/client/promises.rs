@@ -177,7 +177,7 @@ impl Shared {
         if is_cut && !monitor::may_hold_here(process, kind, place) {
             let name = &self.name;
             let problem =
-                format!("{name}: {place} ({kind:?}) is said to be busy, without a connection");
+                format!("{name}: {place} ({kind:?}) is reported as busy, without a connection");
             // A thread may have acquired the lock and be paused before its call returns.
             kernel::after(SLACK, move || {
                 if !monitor::may_hold_here(process, kind, place) {
@@ -186,7 +186,7 @@ impl Shared {
             });
         }
         if was_free && self.is_free(object, begun) {
-            self.fail(format!("{place} ({kind:?}) is said to be busy, and nobody was there"));
+            self.fail(format!("{place} ({kind:?}) is reported as busy, but was free"));
         }
     }
 
@@ -195,7 +195,7 @@ impl Shared {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
         while let Some(path) = monitor::node_of(kernel::own_process()) {
             if kernel::elapsed() > limit {
-                return self.fail(format!("{path} is there, and is forgotten"));
+                return self.fail(format!("{path} exists, but its client has forgotten it"));
             }
             thread::sleep(Duration::from_millis(200));
         }
@@ -214,13 +214,13 @@ impl Shared {
         let is_cancelled = matches!(taken, Err(Error::Cancelled { .. }));
         let token = token.filter(|token| token.token.is_cancelled());
         if is_cancelled && token.is_none() {
-            self.fail("a call was cancelled, and nobody has done that");
+            self.fail("a call failed as cancelled, but its token was not");
         }
         let kind = ask.target.plan.kind;
         if was_cancelled && kind != Kind::Leadership {
             kernel::count("call: cancelled before it began");
             if !matches!(taken, Err(Error::Cancelled { .. })) {
-                self.fail("a call goes on though it was cancelled before it began");
+                self.fail("a call acquired, though it was cancelled before it began");
             }
         }
         if let Some(since) = token.and_then(|token| token.cancelled.get()) {
@@ -229,7 +229,7 @@ impl Shared {
             // The members of a multi-lock are released one by one.
             let more = self.client.session_timeout() / 3 * (kind.members() - 1);
             if late > more + SLACK + self.delay(since) {
-                self.fail(format!("a call that was cancelled goes on for {late:?}"));
+                self.fail(format!("a cancelled call took {late:?} to return"));
             }
         }
     }
@@ -354,7 +354,7 @@ impl Shared {
 
     pub(super) fn check_unlock(&self, was_lost: bool, released: &Result<()>) {
         if was_lost && released.is_ok() {
-            self.fail("an unlock of what was lost says Ok");
+            self.fail("the unlock of a lost hold returned Ok");
         }
         self.checked("unlock", || released.clone());
     }
@@ -373,7 +373,7 @@ impl Shared {
         // At a path with a queue, `verify_token` does not check semaphores.
         let is_seen = kind != Kind::Semaphore;
         if said && !before.1 && is_plain {
-            self.fail(format!("{:#x} was verified, and is over", node.1));
+            self.fail(format!("{:#x} was verified, but is over", node.1));
         }
         // A read below a write that has just been deleted may be ahead for a moment.
         let is_sure = |monitor: &mut Monitor| {
@@ -451,5 +451,5 @@ pub(super) fn check_watches(name: &str) {
     // Clients receive the event for a deleted node soon.
     thread::sleep(Duration::from_millis(300));
     let both = missing().into_iter().filter(|path| before.contains(path));
-    both.for_each(|path| violation(format!("{name}: {path} is watched, and is not there")));
+    both.for_each(|path| violation(format!("{name}: {path} is watched, but does not exist")));
 }

@@ -41,7 +41,7 @@ impl Shared {
                 }
             }
             What::CancelWaiters { object } => {
-                kernel::note(|| "cancels who waits".to_owned());
+                kernel::note(|| "cancels the calls that wait".to_owned());
                 let Token { token, cancelled } = self.tokens[*object].borrow().clone();
                 monitor::cancels(*object);
                 token.cancel();
@@ -72,7 +72,7 @@ impl Shared {
 
     fn revoke(&self, place: Place) {
         let Some(holder) = self.holder(place) else { return };
-        kernel::note(|| format!("asks {} to let go of {place}", holder.node));
+        kernel::note(|| format!("requests {} to release {place}", holder.node));
         let node = (node_of(&holder), holder.token);
         monitor(|monitor| monitor.asked.insert(node.clone()));
         let was_there = monitor::is_there(&node);
@@ -84,10 +84,10 @@ impl Shared {
         // A stranger may have created a node with the same name since then.
         let is_sure = is_gone && !monitor(|monitor| monitor.has_strangers);
         if asked.is_some() && holder.node.is_empty() {
-            violation(format!("{} has asked for {place}, a single node", self.name));
+            violation(format!("{} has requested {place}, an `EphemeralLock`", self.name));
         }
         if is_sure && asked.is_some() {
-            violation(format!("{} has asked {}, which was gone", self.name, node.0));
+            violation(format!("{} has requested {}, which was deleted", self.name, node.0));
         }
     }
 
@@ -147,7 +147,7 @@ fn plant_anew(node: &str) {
         && kernel::with_random(|random| random.bool())
         && network::serve(|servers, now| servers.delete(node, now)).is_ok()
     {
-        kernel::note(|| format!("== somebody plants {node} anew"));
+        kernel::note(|| format!("== a stranger replaces {node}"));
         let _ = network::serve(|servers, now| servers.create(node, b"", now));
     }
 }

@@ -48,9 +48,9 @@ pub(crate) fn acquisition(
         let problem = if allowed.is_some_and(|most| count > most) {
             Some(format!("{count} acquisitions of one process follow each other at {place}"))
         } else if monitor.received_requests.contains(node) {
-            Some("it was asked for".to_owned())
+            Some("its release was requested".to_owned())
         } else if monitor.unanswered.contains(node) {
-            Some("a write is under way".to_owned())
+            Some("a write is in flight".to_owned())
         } else {
             reserved.map(|until| format!("it is to be held on to until {until:?}"))
         };
@@ -111,7 +111,7 @@ pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
     };
     check(|monitor| {
         let said = monitor.node(path, *token)?.maker().1;
-        (!is_its(&said)).then(|| format!("{path} says {said:?}, and its owner is {number:?}"))
+        (!is_its(&said)).then(|| format!("{path} contains {said:?}, but its owner is {number:?}"))
     });
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn received_request(node: &NodeId) {
         monitor.received_requests.insert(node.clone());
         let (path, token) = node;
         (!monitor.asked.contains(node))
-            .then(|| format!("{path} ({token:#x}) was asked for by nobody"))
+            .then(|| format!("the release of {path} ({token:#x}) was not requested"))
     });
 }
 

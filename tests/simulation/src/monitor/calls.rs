@@ -85,7 +85,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         let mut held = monitor.held.values();
         (!was_lost && !held.any(|held| is_again(held) || is_lost(held))).then(|| {
             let (one, begun) = (own.begun, other.begun);
-            format!("{who}, who came at {one:?}, has {} before one of {begun:?}", own.place)
+            format!("{who}, who called at {one:?}, has {} before a call of {begun:?}", own.place)
         })
     });
 }

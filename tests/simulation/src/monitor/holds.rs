@@ -179,7 +179,7 @@ impl Monitor {
                     }
                     "which was deleted when others were ahead of it"
                 }
-                (None, _) => "which is not there",
+                (None, _) => "which does not exist",
             };
             // Otherwise, the hold ended before the grant was recorded, for example because its client was closed.
             if is_held {
@@ -343,7 +343,7 @@ pub(crate) fn listened(hold: usize, since: Duration) {
         let is_well = held.has(|state| state != HoldState::Held) == Some(false)
             && !has_stalled(held.process, since);
         (is_well && late > limit).then(|| {
-            format!("{} was not notified for {late:?} that {} is asked for", held.who, held.place)
+            format!("{} was not notified for {late:?} of a request for {}", held.who, held.place)
         })
     });
 }

@@ -14,13 +14,13 @@ pub(crate) fn listed(who: &str, lock: &str, contenders: &[Contender], begun: Dur
     for contender in contenders {
         let node = (node_of(contender), contender.token);
         if !monitor(|monitor| monitor.were.contains(&node)) {
-            violation(format!("{who} has listed what never was: {contender:?}"));
+            violation(format!("{who} has listed a contender that never existed: {contender:?}"));
         }
     }
     in_order(who, lock, contenders, begun);
 }
 
-/// Checks the order of the contenders of one lock, listed since `begun`: all that existed are listed by their numbers,
+/// Checks the contenders of one lock, listed since `begun`: all that existed are listed, in the order of their numbers,
 /// and none holds the lock behind another contender.
 pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Duration) {
     check(|monitor| {

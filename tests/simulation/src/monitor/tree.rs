@@ -159,7 +159,7 @@ impl Monitor {
                 && self.nodes.get(directory).is_some_and(is_only)
                 && !is_deleted(directory)
             {
-                violation(format!("{directory} stays behind its only node"));
+                violation(format!("{directory} remains after its only node"));
             }
         }
     }
@@ -179,7 +179,7 @@ impl Monitor {
             if let Some((its, _)) = its
                 && let Some((first, _)) = all().find(|(turn, _)| number(turn) < number(its))
             {
-                violation(format!("{path} is asked for in the turn {its}, behind {first}"));
+                violation(format!("{path} is requested in the turn {its}, behind {first}"));
             }
         }
     }
@@ -342,7 +342,7 @@ impl Monitor {
             && !self.several_may_have(left.process, directory)
         {
             let since = left.since;
-            violation(format!("{path} stays for nobody since {since:?}, with others behind it"));
+            violation(format!("{path} remains unused since {since:?}, with others behind it"));
         }
     }
 
@@ -367,7 +367,7 @@ impl Monitor {
             }
         }
         if self.nodes.get(node).is_none_or(|node| node.czxid.to_string() != token) {
-            violation(format!("{path} was written for {node} ({token}), which is not there"));
+            violation(format!("{path} was written for {node} ({token}), which does not exist"));
         }
     }
 
@@ -418,8 +418,7 @@ pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool
             Some(count) => is_first && (count <= node.ahead * 2 || is_again),
             None => !is_first || node.made < begun || monitor.several_had(directory, node.made),
         };
-        (!is_so)
-            .then(|| format!("{ahead:?} are said to be ahead of {path}, and {} were", node.ahead))
+        (!is_so).then(|| format!("{ahead:?} are reported ahead of {path}, but {} were", node.ahead))
     });
 }
 

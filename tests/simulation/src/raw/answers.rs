@@ -158,7 +158,7 @@ impl Checker {
             (Delete { .. } | Watch { .. } | Sync | Other, Said::Done) => true,
             _ => false,
         };
-        (!fits).then(|| format!("it was never so behind {seen:#x}: {said:?}; done: {done:?}"))
+        (!fits).then(|| format!("it was never so after {seen:#x}: {said:?}; done: {done:?}"))
     }
 
     fn check_error(&self, number: usize, asked: &Asked, error: &Error) -> Option<String> {
@@ -203,7 +203,7 @@ impl Checker {
             (Closed, _) => program.is_closing,
             _ => false,
         };
-        (!fits).then(|| format!("it was never so behind {seen:#x}: {error}"))
+        (!fits).then(|| format!("it was never so after {seen:#x}: {error}"))
     }
 
     // ---- at the end of the run

@@ -173,7 +173,7 @@ impl Shared {
             Asked::Create { path, mode } => Op::Create(path, data, &acl, *mode),
             Asked::Delete { path, .. } => Op::Delete(path, None),
             Asked::Set(path) => Op::SetData(path, data, None),
-            _ => panic!("{asked:?} is no part of a transaction"),
+            _ => panic!("{asked:?} cannot be part of a transaction"),
         });
         let ops: Vec<Op<'_>> = ops.collect();
         (number, Box::new(batch.multi(&ops)))

@@ -165,7 +165,7 @@ pub(crate) fn committed(one: &Committed) {
             && !lease.valid_for.is_zero()
         {
             let left = lease.valid_for;
-            report(process, format!("its session ends, and its lease has {left:?} left"));
+            report(process, format!("its session ends, but its lease has {left:?} left"));
         }
     }
 }
@@ -184,7 +184,7 @@ pub(crate) fn greeted(process: Process) {
         (is_early && !has_stalled(process, program.last_answer)).then_some((now - before, idle))
     });
     if let Some((behind, idle)) = silence {
-        report(process, format!("a handshake {behind:?} behind the last, in silence for {idle:?}"));
+        report(process, format!("a handshake {behind:?} after the last, in silence for {idle:?}"));
     }
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
         } else if is_found && now > at + Duration::from_millis(20) {
             Some(format!("is shown a session, and the right address is known for {:?}", now - at))
         } else if now < at && now < asked + patience {
-            Some(format!("is shown a session {:?} behind the question for the name", now - asked))
+            Some(format!("is shown a session {:?} after the lookup of the name", now - asked))
         } else {
             None
         }
@@ -216,7 +216,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     monitor(|monitor| sessions.retain(|session| !monitor.closed.contains(session)));
     if !sessions.is_empty() {
-        report(process, format!("it is closed, and its sessions live: {sessions:x?}"));
+        report(process, format!("it is closed, but its sessions live: {sessions:x?}"));
     }
 }
 
@@ -240,7 +240,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
             // The servers may not have agreed on the end of the session yet.
             kernel::after(AGREED, move || {
                 if !monitor(|monitor| monitor.closed.contains(&session_id)) {
-                    report(process, format!("session {session_id:#x} is given up, and lives"));
+                    report(process, format!("session {session_id:#x} is given up, but lives"));
                 }
             });
         }
@@ -297,7 +297,7 @@ impl Program {
             Suspended => self.lost.push(now),
             Expired => {
                 if self.is_kept && !self.lease_ended {
-                    fail("with a lease that was kept and ends untold".to_owned());
+                    fail("with a kept lease whose end is not reported".to_owned());
                 }
                 self.ended.push(now);
                 (self.former, self.session) = (self.session, 0);
@@ -321,13 +321,13 @@ impl Program {
             return;
         }
         if term < self.term {
-            report(process, format!("term {term} of the lease behind {}", self.term));
+            report(process, format!("term {term} of the lease after {}", self.term));
         }
         if term > self.term {
             (self.term, self.is_over) = (term, false);
         }
         if self.is_over && !left.is_zero() {
-            report(process, format!("the lease of term {term} was over, and has {left:?} left"));
+            report(process, format!("the lease of term {term} was over, but has {left:?} left"));
         }
         self.is_over |= left.is_zero();
     }

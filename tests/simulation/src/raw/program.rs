@@ -295,7 +295,7 @@ impl Shared {
         let requests = self.requests_in(|| thread::sleep(self.zk.session_timeout() * 3));
         let is_throttled = checker(|checker| checker.rules.throttle);
         if !(6..=14).contains(&requests) && !is_throttled {
-            self.fail(format!("{requests} requests in three timeouts in which nobody asks"));
+            self.fail(format!("{requests} requests in three idle timeouts"));
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn received(listener: usize, event: &WatchedEvent) {
         log.events.push((*what, path.clone(), kernel::elapsed()));
         let may_end = program.last == Some(SessionEventKind::Expired) || program.is_closing;
         let is_early = *what == EventType::WatchEnded && !may_end;
-        is_early.then(|| format!("listener {listener} is notified the end of {path}, too early"))
+        is_early.then(|| format!("listener {listener} is notified too early that {path} ended"))
     });
     problem.into_iter().for_each(|problem| report(kernel::own_process(), problem));
 }

@@ -105,7 +105,7 @@ impl Program {
         let take = || object.take(wait, token.as_ref(), permits, is_guard);
         let taken = self.timed((call, lock, Some(mode)), within, take, missed);
         if matches!((wait, &taken), (Wait::Forever, Ok(None))) {
-            self.unexpected(format!("{call} at {place} came back without the lock"));
+            self.unexpected(format!("{call} at {place} returned without the lock"));
         }
         let taken = self.checked(call, taken)??;
         let holds = object.holds(&taken);

@@ -224,7 +224,7 @@ impl<'a> Replay<'a> {
         // The requests before it were refused.
         let left = self.left.entry(*session).or_default();
         let place = left.iter().position(|request| asks_for(request, transaction));
-        let place = place.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
+        let place = place.ok_or_else(|| format!("no client requested {transaction:?}"))?;
         let request = left.drain(..=place).next_back().unwrap_or_default();
         let answer = self.speak_for(*session, &request)?;
         // If a transaction is refused, its first result is an error.
@@ -300,9 +300,10 @@ impl<'a> Replay<'a> {
         let mut both = [Vec::new(), Vec::new()];
         for check in run {
             let (what, frame) = check.parts();
-            let real = socket.next().map_err(|error| format!("{what}: nothing comes: {error}"))?;
+            let real =
+                socket.next().map_err(|error| format!("{what}: no frame arrives: {error}"))?;
             if !matches!(check, Check::Welcome(_)) && int(&real, 4) != int(frame, 4) {
-                return Err(format!("{what}: {} comes first", words(&real)).into());
+                return Err(format!("{what}: {} arrives first", words(&real)).into());
             }
             match check {
                 Check::Event(_) => self.counts.events += 1,
