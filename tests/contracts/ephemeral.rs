@@ -39,8 +39,8 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// After the deletion of the node, the waiter creates its own without another read. After a change of the data, it reads
-/// the node again and continues to wait.
+/// After the deletion of the node, the waiter creates its own without another read. After a change of the data, it
+/// reads the node again and continues to wait.
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));

@@ -203,7 +203,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     await_calm();
     for leadership in shared.leaderships.take() {
         if !leadership.is_healthy() && !shared.is_closed.get() {
-            shared.fail("a leadership is not well, and all is");
+            shared.fail("a leadership is unhealthy without a fault");
         }
         shared.end_leadership(leadership);
     }

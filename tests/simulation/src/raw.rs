@@ -79,7 +79,7 @@ pub(crate) enum Since {
     Ever,
     /// The newest transaction that the session has seen, minus this number.
     Before(i64),
-    /// A later one, so that only missing nodes are reported at once.
+    /// A transaction in the future, so that only missing nodes are reported at once.
     Future,
 }
 

@@ -52,10 +52,10 @@ pub(crate) fn acquisition(
         } else if monitor.unanswered.contains(node) {
             Some("a write is in flight".to_owned())
         } else {
-            reserved.map(|until| format!("it is to be held on to until {until:?}"))
+            reserved.map(|until| format!("it must be held until {until:?}"))
         };
         if let Some(problem) = problem.filter(|_| is_again) {
-            violation(format!("{path} goes to the next of its process: {problem}"));
+            violation(format!("{path} was handed over in its process: {problem}"));
         }
         if let Some(time) = at_least {
             // The lock was granted slightly before `now`.

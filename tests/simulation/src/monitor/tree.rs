@@ -236,7 +236,7 @@ impl Monitor {
             && !one.is_close
             && until > now
         {
-            violation(format!("{path} goes before {until:?}, until when it is to be held"));
+            violation(format!("{path} is deleted before {until:?}, until when it must exist"));
         }
         for (&number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.has_node(path) {
@@ -252,7 +252,7 @@ impl Monitor {
                 let what = if one.is_close { "the end of" } else { "a deletion in" };
                 let how = format!("with {what} session {:#x}", node.owner);
                 let has = format!("{} has {} ({:?})", held.who, held.place, held.kind);
-                violation(format!("{has} while its node {path} goes, {how}"));
+                violation(format!("{has} while its node {path} is deleted, {how}"));
             }
         }
     }

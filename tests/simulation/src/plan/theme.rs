@@ -132,7 +132,7 @@ impl Theme {
             Theme::Stuck if random.u8(..6) == 0 => vec![Kind::Several],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
-                // The semaphore counts twice, because its calls depend on the most nodes.
+                // The semaphore counts twice, because its calls have the most to wait for.
                 vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
             }
             _ => {
