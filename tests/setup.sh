@@ -9,10 +9,10 @@ GO_ZOOKEEPER=/usr/share/gocode/src/github.com/samuel/go-zookeeper/zk/lock.go
 PROJECT=$(dirname "$0")/..
 VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
 
-# What --versions unpacks, and the releases of pyspark that they are in.
+# The versions that --versions unpacks, and the releases of pyspark that contain them.
 OLDEST=3.6.3 OLDEST_PYSPARK=3.5.3
 NEWEST=3.9.5 NEWEST_PYSPARK=4.3.0
-# What a server needs, Netty for TLS, and what it logs with.
+# The jars that a server needs, including Netty for TLS and those for its log.
 SERVER_JARS='zookeeper zookeeper-jute audience-annotations metrics-core snappy-java commons-io
     slf4j-api log4j-slf4j2-impl log4j-api log4j-core netty-buffer netty-codec netty-codec-base
     netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll
@@ -23,7 +23,7 @@ usage() {
 Usage: tests/setup.sh [--interop] [--bench] [--versions] [--help]
 
 Makes sure that the tests find a ZooKeeper to run against. Does nothing, quickly
-and silently, when there is one:
+and silently, if there is one:
 
   ZOOKEEPER_CONNECT  is set: the tests use that running server. Tests that stop
                      or pause servers still need one of the following.
@@ -36,18 +36,18 @@ and silently, when there is one:
 No service is started: the tests start servers of their own.
 
 --interop also installs the other clients that tests/interop runs beside this
-library, as far as they are missing: the packages libcurator-recipes-java and
+library, if they are missing: the packages libcurator-recipes-java and
 default-jdk-headless (Curator), golang-go and golang-github-samuel-go-zookeeper-dev
-(go-zookeeper), and kazoo from PyPI, by python3-venv, below target.
+(go-zookeeper), and kazoo from PyPI, with python3-venv, below target.
 
---bench does the same, and also installs what benches/locks measures besides: the
-packages redis-server and etcd-server. The benches start processes of their own;
-where systemd runs, Debian's packages also start services, which nothing uses.
+--bench does the same, and also installs the other programs that benches/locks
+measures: the packages redis-server and etcd-server. The benches start processes of their own;
+with systemd, Debian's packages also start services, which are not used.
 
---versions unpacks other versions of ZooKeeper, as far as they are missing, for
+--versions unpacks other versions of ZooKeeper, if they are missing, for
 ZOOKEEPER_HOME: target/zookeeper-$OLDEST and target/zookeeper-$NEWEST. The jars
 come from PyPI, in the package pyspark: 300 to 450 MB are downloaded for each,
-and 10 MB kept. It takes python3-venv, which is installed as well.
+and 10 MB kept. It requires python3-venv, which is installed as well.
 TEXT
 }
 
@@ -85,11 +85,11 @@ as_root() {
     elif have sudo; then
         sudo "$@"
     else
-        fail "installing packages takes root or sudo; see --help"
+        fail "installing packages requires root or sudo; see --help"
     fi
 }
 
-# Installs packages; the environment is passed by `env`, since sudo drops it.
+# Installs packages. The environment is passed with `env`, because sudo drops it.
 install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
@@ -120,7 +120,7 @@ have_javac() {
     [ -x "${JAVA_HOME:-}/bin/javac" ] || have javac
 }
 
-# Python of our own, with pip.
+# A virtual environment of our own, with pip.
 have_venv() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1
 }
@@ -155,7 +155,7 @@ setup_interop() {
     fi
     if ! have_kazoo; then
         setup_venv
-        # Since 2.7.1 its locks can be told what others call their nodes.
+        # Since 2.7.1, its locks accept patterns for the node names of other clients.
         pip install 'kazoo>=2.7.1' || fail "cannot install kazoo; is PyPI reachable?"
         have_kazoo || fail "kazoo is installed in $VENV, but cannot be imported"
     fi
@@ -172,7 +172,7 @@ setup_bench() {
     fi
 }
 
-# Unpacks the jars of a server from the release of pyspark in this file.
+# Unpacks the jars of a server from this file, a release of pyspark.
 unpack_jars() {
     # shellcheck disable=SC2086 # a list
     names=$(printf '|%s' $SERVER_JARS)
@@ -186,7 +186,7 @@ setup_release() {
     have_release "$home" && return
     setup_venv
     mkdir -p "$PROJECT/target"
-    # Beside its place, and moved there when it is whole.
+    # Unpacked next to its final place, and moved there when it is complete.
     unpacked=$(mktemp -d "$home.XXXXXX")
     trap 'rm -rf "$unpacked"' EXIT
     trap 'exit 1' HUP INT TERM

@@ -18,19 +18,19 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Curator's locks, measured by the lines that benches/locks/program.rs explains. */
+/** Measures Curator's locks, controlled by the commands described in benches/locks/program.rs. */
 public final class CuratorBench {
     private static final int SESSION_MILLIS = 30_000;
     private static final int WRITE_EACH = 10;
-    /** How many paths were used so far that were never used before. */
+    /** How many new paths have been used so far. */
     private static final AtomicLong PATHS = new AtomicLong(ProcessHandle.current().pid() << 32);
 
-    /** One operation; it is told how many the thread has done. */
+    /** One operation; the argument is the number of operations that the thread has done. */
     private interface Step {
         void take(int turn) throws Exception;
     }
 
-    /** When a thread began, and when each of its operations had ended. */
+    /** When a thread began, and when each of its operations ended. */
     private static final class Run {
         long begun;
         final List<Long> ends = new ArrayList<>();

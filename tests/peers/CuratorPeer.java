@@ -27,9 +27,9 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Curator's locks, driven by the lines that src/peer.rs explains. */
+/** Curator's locks, controlled by the commands described in src/peer.rs. */
 public final class CuratorPeer {
-    /** What gives back what was taken. */
+    /** Releases what was acquired. */
     private interface Taken {
         void giveBack() throws Exception;
     }
@@ -127,7 +127,7 @@ public final class CuratorPeer {
         }
     }
 
-    /** Leads by a selector until it is given back. */
+    /** Leads by a selector until it is released. */
     private void lead(String path) throws Exception {
         CountDownLatch leads = new CountDownLatch(1);
         CountDownLatch over = new CountDownLatch(1);
@@ -158,7 +158,7 @@ public final class CuratorPeer {
         taken = lock::release;
     }
 
-    /** By the rules of the monitor, which src/monitor.rs explains. */
+    /** Follows the rules of the monitor, described in src/monitor.rs. */
     private void visit(Path folder, String[] taking) throws Exception {
         boolean permits = taking[0].equals("acquire");
         boolean sides = taking[0].equals("read") || taking[0].equals("write");
@@ -180,7 +180,7 @@ public final class CuratorPeer {
         String before = alone ? Files.readString(counter).trim() : "";
         Thread.sleep(1);
         if (alone) {
-            // An empty file, which takes two at once, counts as zero.
+            // An empty file, which occurs only with two holders, counts as zero.
             int visits = before.isEmpty() ? 0 : Integer.parseInt(before);
             Files.writeString(counter, Integer.toString(visits + 1));
         }

@@ -5,11 +5,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** What the peers in Java read and write. */
+/** Input and output of the peers in Java. */
 final class Lines {
     private Lines() {}
 
-    /** The lines as they come; the process ends with them, whatever it waits for. */
+    /** The lines as they arrive. When they end, the process ends, whatever it is waiting for. */
     static BlockingQueue<String> read() {
         BlockingQueue<String> lines = new LinkedBlockingQueue<>();
         new Thread(() -> {

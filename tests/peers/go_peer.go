@@ -1,4 +1,4 @@
-// go-zookeeper's lock, driven by the lines that src/peer.rs explains.
+// go-zookeeper's lock, controlled by the commands described in src/peer.rs.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// The process ends with the lines, whatever it waits for.
+// When the lines end, the process ends, whatever it is waiting for.
 func readLines(lines chan<- string) {
 	scanner := bufio.NewScanner(os.Stdin)
 	for scanner.Scan() {
@@ -86,7 +86,7 @@ func (p *peer) turn(folder, path string) error {
 	return p.taken.Unlock()
 }
 
-// By the rules of the monitor, which src/monitor.rs explains.
+// Follows the rules of the monitor, described in src/monitor.rs.
 func visit(folder, who string) error {
 	own := filepath.Join(folder, "in", "lock."+who+".0")
 	file, err := os.OpenFile(own, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -115,7 +115,7 @@ func visit(folder, who string) error {
 	if err != nil {
 		return err
 	}
-	// An empty file, which takes two at once, counts as zero.
+	// An empty file, which occurs only with two holders, counts as zero.
 	count, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	time.Sleep(time.Millisecond)
 	if err = os.WriteFile(counter, []byte(strconv.Itoa(count+1)), 0o644); err != nil {

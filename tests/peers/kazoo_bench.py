@@ -1,4 +1,4 @@
-"""kazoo's locks, measured by the lines that benches/locks/program.rs explains."""
+"""Measures kazoo's locks, controlled by the commands described in benches/locks/program.rs."""
 
 import platform
 import sys
@@ -109,7 +109,7 @@ class Bench:
 
 
 class Task:
-    """A call on a thread of its own."""
+    """A call on its own thread."""
 
     def __init__(self, call, argument):
         self.error = None
@@ -131,7 +131,7 @@ class Task:
 
 
 def step(session, what, number, thread, path, shared):
-    """What one thread does again and again."""
+    """The operation that one thread repeats."""
 
     def both(lock):
         lock.acquire()

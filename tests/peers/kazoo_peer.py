@@ -1,4 +1,4 @@
-"""kazoo's locks, driven by the lines that src/peer.rs explains."""
+"""kazoo's locks, controlled by the commands described in src/peer.rs."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from kazoo_permit import permit
 from lines import answer, read_lines
 
-# What others call their nodes that stand in the way of a mutex, a read and a write.
+# The node names of other clients that exclude a mutex, a read lock and a write lock.
 OTHERS = {
     "lock": ["-lock-"],
     "plain": [],
@@ -77,7 +77,7 @@ class Peer:
 
 
 def visit(folder, kind, who):
-    """By the rules of the monitor, which src/monitor.rs explains."""
+    """Follows the rules of the monitor, described in src/monitor.rs."""
     own = os.path.join(folder, "in", f"{kind}.{who}.0")
     with open(own, "x"):
         pass

@@ -1,4 +1,4 @@
-"""What the peers in Python read and write."""
+"""Input and output of the peers in Python."""
 
 import os
 import queue
@@ -7,7 +7,7 @@ import threading
 
 
 def read_lines():
-    """The lines as they come; the process ends with them, whatever it waits for."""
+    """The lines as they arrive. When they end, the process ends, whatever it is waiting for."""
     lines = queue.Queue()
 
     def read():

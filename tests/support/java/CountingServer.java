@@ -12,11 +12,11 @@ import org.apache.zookeeper.server.ServerConfig;
 import org.apache.zookeeper.server.ZooKeeperServer;
 
 /**
- * A ZooKeeper server on its own, whose sequence numbers can be set: no test can wait for two
- * thousand million creates. Arguments: its configuration file, and the port where it is told.
+ * A standalone ZooKeeper server whose sequence numbers can be set, because a test cannot wait for
+ * two billion creates. Arguments: its configuration file, and the port on which it takes orders.
  *
  * <p>An order is one connection with one line, {@code <number> <path>}: the next sequential child
- * of the node gets this number. The answer is a line too, {@code ok} or what is wrong.
+ * of the node gets this number. The answer is one line: {@code ok}, or the problem.
  */
 public final class CountingServer {
     private static final long PATIENCE_MILLIS = 5_000;
@@ -30,7 +30,7 @@ public final class CountingServer {
     public static void main(String[] arguments) throws Exception {
         ServerConfig config = new ServerConfig();
         config.parse(arguments[0]);
-        // Before anybody can connect: whoever sees the server answer may give orders.
+        // Opened before the server: as soon as the server answers, orders may be sent.
         InetAddress loopback = InetAddress.getLoopbackAddress();
         ServerSocket orders = new ServerSocket(Integer.parseInt(arguments[1]), 50, loopback);
 
@@ -55,12 +55,12 @@ public final class CountingServer {
                 String answer = obey(new BufferedReader(input).readLine());
                 new PrintStream(order.getOutputStream(), true, "UTF-8").println(answer);
             } catch (IOException | NumberFormatException error) {
-                System.err.println("an order that failed: " + error);
+                System.err.println("failed order: " + error);
             }
         }
     }
 
-    // From 3.9 on taking a snapshot may throw an IOException, up to 3.8 it does not.
+    // Since 3.9, taking a snapshot may throw an IOException; before, it does not.
     private String obey(String order) throws Exception {
         String[] parts = order.split(" ", 2);
         int number = Integer.parseInt(parts[0]);
@@ -68,18 +68,18 @@ public final class CountingServer {
         if (node == null) {
             return "there is no node " + parts[1];
         }
-        // A change that is under way has a copy of the node, and the number with it.
+        // A change in progress has a copy of the node, including the number.
         long end = System.currentTimeMillis() + PATIENCE_MILLIS;
         while (server.getInProcess() > 0) {
             if (System.currentTimeMillis() > end) {
-                return "requests are under way all the time";
+                return "requests are in progress all the time";
             }
             Thread.sleep(1);
         }
         synchronized (node) {
             node.stat.setCversion(number);
         }
-        // The log of transactions says nothing of it, so it would not outlive the process.
+        // This is not in the log of transactions, so it would not survive the end of the process.
         server.takeSnapshot();
         return "ok";
     }
