@@ -1,4 +1,4 @@
-//! Commands that ask a holder to release, or take its lock away.
+//! Commands that request a release from a holder, or take its lock away.
 
 use zoolock::EphemeralLock;
 
@@ -76,7 +76,7 @@ fn break_ends_only_the_hold_with_that_token() {
     next.is_inside();
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
-    // `break` takes the position of a waiter.
+    // `break` takes the queue position of a waiter.
     let waiting = contenders(&path).remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));

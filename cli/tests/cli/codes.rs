@@ -53,7 +53,7 @@ fn unrunnable_program_gives_126_missing_one_127_and_unreachable_server_69() {
     let brief = ["-c", nowhere, "--session-timeout", "1", "/path"];
     for (subcommand, arguments, wanted, said) in [
         ("run", &[&*path, &*file][..], 126, &*unrunnable),
-        // It waits for no server, and for no turn.
+        // The command does not wait for a server or for the lock.
         ("run", &["-c", nowhere, &path, "no-such-program"], 127, "failed to run 'no-such-program'"),
         ("run", &["-c", nowhere, &path, ""], 127, "failed to run ''"),
         ("lead", &["-c", nowhere, &path, "/no/such"], 127, "failed to run '/no/such'"),
@@ -110,7 +110,7 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(ends(nowhere).0, Some(64), "no servers given");
-    // A user who names an authority does not mean the plain port, whatever the environment says.
+    // A user who names an authority does not want the plain port, whatever the environment says.
     let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
     plain.env("ZOOKEEPER_TLS", "false");
     assert_eq!(ends(plain).0, Some(64), "no TLS");
@@ -133,7 +133,7 @@ fn conflict_gives_1_or_the_chosen_code() {
     ] {
         let start = || runs(options, &path, "echo not to be seen");
         let mut one = start();
-        // A busy machine may exceed the deadline before the connection, which is not the subject.
+        // On a busy machine, the deadline may pass before it connects, which is not tested here.
         wait_until("it connects in time", SOON, || {
             let is_late = one.code() == Some(69);
             if is_late {

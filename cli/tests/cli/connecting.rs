@@ -1,4 +1,4 @@
-//! Before a connection exists: the wait for servers.
+//! Before a connection exists: waiting for servers.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::util::*;
 
-/// Returns a proxy whose server seems down until `refuse(false)`.
+/// Returns a proxy whose server appears to be down until `refuse(false)`.
 fn down() -> FaultProxy {
     let proxy = shared_proxy();
     proxy.refuse(true);
@@ -39,7 +39,7 @@ fn command_waits_for_absent_servers_until_its_timeout() {
     assert_eq!(code, Some(69), "whether it is free is not known");
     assert!(begun.elapsed() >= Duration::from_millis(1500));
     assert!(errors.contains("refused"), "of a try that had time: {errors}");
-    // Without a limit the command does not wait, so that a wrong address is noticed.
+    // Without a limit, the command does not wait, so that the user finds out about a wrong address.
     assert_eq!(ends(run_at(&proxy, &[])).0, Some(69));
 }
 

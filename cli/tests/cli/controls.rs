@@ -7,7 +7,7 @@ use crate::util::*;
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200b}\u{200e}\u{202a}\
      \u{202e}\u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
-/// Of these, servers accept the last three in paths.
+/// Servers accept the last three of these in paths.
 const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 
 /// Expects no such character except line ends.
@@ -21,7 +21,7 @@ fn is_harmless(said: &str) {
     assert!(!said.contains(bad), "{said:?}");
 }
 
-/// A lock at a new path. Its holder has a hostile identity while the probe is kept.
+/// A lock at a new path. Its holder has a hostile identity as long as the probe exists.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
     let probe = probe();

@@ -1,4 +1,4 @@
-//! `doctor`: what it finds at healthy and at sick servers.
+//! `doctor`: what it reports about healthy and faulty servers.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn doctor(hosts: &str, options: &[&str], wanted: Option<i32>) -> String {
     said
 }
 
-/// Asserts that a finding of this level has all these parts.
+/// Asserts that there is a finding of this level with all these parts.
 #[track_caller]
 fn finds(said: &str, level: &str, parts: &[&str]) {
     let is_it =
@@ -74,7 +74,7 @@ fn healthy_server_has_no_problem_and_keeps_no_node() {
 fn held_locks_are_left_alone() {
     let [path, single] = ["doctor-held", "doctor-single"].map(fresh_path);
     let lock = zoolock::EphemeralLock::new(&client(), &single).expect("a path");
-    // The contenders of a node without children need the directory above.
+    // Contenders whose nodes have no children require the directory above.
     for (path, guard, allowed) in
         [(&path, held(&path), &*path), (&single, lock.acquire().expect("locked"), "/zoolock-test")]
     {
@@ -93,7 +93,7 @@ fn contenders_who_do_not_see_each_other_are_a_problem() {
         let said = doctor(&connect_string(), &[&path], Some(problems));
         assert_eq!(said.contains("do not exclude each other"), problems > 0, "{said}");
     }
-    // No lock can be there.
+    // A lock is impossible there.
     doctor(&connect_string(), &["/"], Some(64));
 }
 

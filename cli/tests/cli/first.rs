@@ -1,4 +1,4 @@
-//! As the first process of a container. It gets no signal without a handler, and all orphans become its
+//! zoolock as the first process of a container. It gets only signals that it handles, and all orphans become its
 //! children.
 
 use crate::util::*;

@@ -62,7 +62,7 @@ fn daemons_are_left_if_that_is_asked_for() {
     let said = running.says("inside ");
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
     let [inside, daemon] = [inside, daemon].map(|id| id.parse().expect("a process"));
-    // Not before the supervisor has noticed.
+    // Not before the supervisor has detected this.
     await_buried(inside);
     assert!(is_taken(&path), "it is no daemon yet");
     fs::write(pipe, "go\n").expect("written");

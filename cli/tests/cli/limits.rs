@@ -1,4 +1,4 @@
-//! Limits of processes, memory and files. A program has ended before the next grant, or it never started.
+//! Limits on processes, memory and files. The program has ended before the next grant, or it has never started.
 
 use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ const ALONE: &str = "echo inside $$; exec cat";
 /// A program that prints `inside` from another process group.
 const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
-/// A command of the next user, who has no other process. A process limit counts per user, and root has none.
+/// A command of another user, who has no other process. A process limit counts per user, and does not apply to root.
 fn as_next_user() -> Command {
     static USERS: AtomicU32 = AtomicU32::new(0);
     let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
@@ -31,8 +31,8 @@ const NO_FILES: &str = "Too many open files";
 /// and had ended at the next grant.
 type Outcome = Option<(Option<i32>, String)>;
 
-/// The outcome of a command. It starts again if it connects too late or loses the lock before its program
-/// runs, since a busy machine is not the subject.
+/// The outcome of a command. If a busy machine connects too late or loses the lock before the program runs, the command
+/// starts again.
 fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
     let mut outcome = None;
     wait_until("it is in time", SOON, || {
@@ -65,7 +65,7 @@ fn try_once(command: Command, path: &str) -> Outcome {
     Some((code, said.pop().unwrap_or_default()))
 }
 
-/// Stops the command, does the rest, and expects its program to have ended at the next grant.
+/// Stops the command, does the rest, and expects that its program has ended at the next grant.
 pub(crate) fn assert_ends_before_the_next(
     running: &Beside,
     inside: u32,
@@ -85,8 +85,8 @@ pub(crate) fn assert_ends_before_the_next(
     rival.release().expect("released");
 }
 
-/// Starts a command under each limit, all at once. The first one is too low, the last one is not, and what
-/// does not start its program ends as it should, by its code and its last line.
+/// Starts a command under each limit, all at once. The first limit is too low, and the last one is not. A command that
+/// does not start its program ends with the expected code and last line.
 fn under_each<L: Debug + Copy + Send>(
     limits: impl IntoIterator<Item = L>,
     start: impl Fn(L, &str) -> Command + Sync,
@@ -117,7 +117,7 @@ fn program_under_a_process_limit_is_supervised_or_not_started() {
     }
     let (folder, copy) = scratch();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("open to all users");
-    // Another process copies it. A file that this process has open for writing cannot run.
+    // Another process copies it. A file that this process has open for writing cannot be executed.
     let copied = Command::new("cp").args([ZOOLOCK, &copy]).status();
     assert!(copied.expect("cp").success());
     let limits = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]);
@@ -150,7 +150,7 @@ fn program_under_a_file_or_memory_limit_is_supervised_or_not_started() {
         |most, path| run_limited("nofile", most, path),
         |code, words| matches!(code, Some(127 | 71)) || words.contains(NO_FILES),
     );
-    // A signal ended the command without memory, the dynamic loader failed, or a thread was missing.
+    // A signal ended the command because of missing memory, the dynamic loader failed, or a thread did not start.
     under_each(
         (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096]),
         |megabytes, path| run_limited("as", megabytes << 20, path),

@@ -27,7 +27,7 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
     assert!(lines[1][3].ends_with(&holder));
-    // The age of a former waiter is not the time since its grant.
+    // For a former waiter, this is not the time since its grant.
     assert!(lines[1][5].ends_with(" s") && lines[1][6].starts_with("≤ "), "{table}");
     assert_eq!(lines[2][..3], ["2", "waits", "read"]);
     assert_eq!(lines[2][6], "-", "a waiter does not hold it");
@@ -46,7 +46,7 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
 
     let _readers = [(), ()].map(|()| started(&["-s"], &at("b/read"), UNTIL_TOLD));
     let _permits = started(&["--semaphore=1"], &at("c"), UNTIL_TOLD);
-    // The turn is deleted in the background.
+    // The queue node is deleted in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let single = zoolock::EphemeralLock::new(&client(), at("d")).expect("a path");
     let _single = single.acquire().expect("locked");
@@ -103,7 +103,7 @@ fn foreign_text_does_not_distort_the_table() {
     let probe = probe();
     probe.create_all(&path).expect("made");
     let long = "x".repeat(500_000);
-    // Identities of double width, with reversed direction, and too long.
+    // Identities of double width, with reversed direction, or that are too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         contends(&probe, &path, identity);
     }

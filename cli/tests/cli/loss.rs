@@ -1,4 +1,4 @@
-//! Losses while the program runs. It has ended before the next grant.
+//! Losses while the program runs. The program has ended before the next grant.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use crate::util::*;
 
 /// Reports TERM and ignores it.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
-/// Ends after some tidying up.
+/// Ends after some cleaning up.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// Starts a script under a lock that it loses soon without servers.
+/// Starts a script under a lock that is soon lost because there are no servers.
 fn under(proxy: &FaultProxy, path: &str, script: &str) -> Beside {
     runs(&["-c", &proxy.connect_string(), "--session-timeout", "10"], path, script)
 }

@@ -1,4 +1,4 @@
-//! A job that is due on many machines at once, and shorter than the difference of their clocks.
+//! A job that is due on many machines at once, and that takes less time than their clocks differ.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::util::*;
 
 #[test]
 fn one_of_ten_machines_runs_an_instant_job() {
-    // The others start with the first one, or after its job has ended, which is later than any clock.
+    // The others start with the first one, or after its job has ended, which is later than any clock allows.
     for are_late in [false, true] {
         let (path, (_folder, job)) = (fresh_path("nightly"), scratch());
         let script = format!("echo ran >> {job}");
@@ -43,7 +43,7 @@ fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     assert_eq!(held.code(), Some(3));
     rival.unlock().expect("unlocked");
 
-    // A longer job is not followed by a hold.
+    // After a longer job, the lock is not held any longer.
     let mut longer = runs(&["-v", "--hold-at-least", "1ms"], &path, "exit 4");
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();

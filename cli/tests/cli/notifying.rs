@@ -1,4 +1,4 @@
-//! Notifications to a service manager, through a real socket, and the unit that asks for them.
+//! Notifications to a service manager, through a real socket, and the unit that requests them.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -54,7 +54,7 @@ fn run_notifies_its_position_readiness_and_end() {
             assert!(manager.receives().starts_with(&status));
             waiting
         };
-        // One that ends before its turn is never ready.
+        // A waiter that ends before it has the lock is never ready.
         assert_eq!(end_by(Signal::SIGTERM, &mut waits()), Some(128 + Signal::SIGTERM as i32));
         assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
         let mut running = waits();
@@ -126,7 +126,7 @@ fn leader_of_the_unit_is_ready_when_it_contends_and_names_who_leads() {
     assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
     assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
-    // KILL has to come before another client can have the lock.
+    // KILL has to come before another client can get the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
     assert!(stops_within < 10, "the session timeout that is not given");
     let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();

@@ -17,8 +17,8 @@ fn registered_at(socket: &str) -> zoolock::Client {
     builder.expect("settings").connect().expect("connect")
 }
 
-/// Kills zoolock, and returns when the next has the lock: long before the servers expire the session, and when
-/// nothing is left of the program.
+/// Kills zoolock, and returns when the next client has the lock. This is long before the servers expire the session,
+/// and when nothing is left of the program.
 #[track_caller]
 fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
     let begun = Instant::now();

@@ -23,7 +23,7 @@ fn run_forwards_signals_and_holds_until_the_program_ends() {
 fn terminal_serves_the_program_and_then_the_shell() {
     let path = fresh_path("terminal");
     let reads = "read line < /dev/tty; echo \"it read $line\"";
-    // An interactive shell gives the terminal to its pipeline, another one keeps it.
+    // An interactive shell gives the terminal to its pipeline; other shells keep it.
     for (shell, input) in [("sh", ""), ("bash --norc --noprofile -i", "echo piped | ")] {
         let command = format!("{input}{ZOOLOCK} run {path} sh -c '{reads}'");
         let script = format!("{command}; read line; echo \"then $line\"");

@@ -51,7 +51,7 @@ fn program_gets_no_credentials_unless_configured() {
             assert_eq!(running.says(who), told, "{who}{options:?}");
         }
         running.is_inside();
-        // It passes on what the program gets.
+        // The command passes on what the program gets.
         let supervisor = supervisor_of(running.id());
         let environment = fs::read(format!("/proc/{supervisor}/environ")).expect("its environment");
         let environment = String::from_utf8_lossy(&environment);
@@ -89,7 +89,7 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 77),
         ("sasl:bob", &hosts, &["list"], 64),
-        // A server that wants credentials says so as soon as it is asked.
+        // A server that requires credentials reports this at the first request.
         ("", &hosts, &["list"], 77),
         ("", "", &["list", "--config", &config], 0),
         (&ann, "", &["run", "-n", "-E", "9", "--config", &config], 9),

@@ -1,4 +1,4 @@
-//! Unread output: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
+//! Output that is not read: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -13,7 +13,7 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use crate::util::*;
 
-/// A full pipe. Nobody reads from it while the reader is kept.
+/// A full pipe. It is not read as long as the reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("set");
@@ -48,7 +48,7 @@ fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
 #[test]
 fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
-    // The shell itself would print there that a signal has ended a `sleep`.
+    // Otherwise, the shell itself would print there that a signal has ended a `sleep`.
     let (mut running, _reader) = unheard(&run(&["-v"], &path, &format!("exec 2>&-; {LISTENS}")));
     running.is_inside();
     let holder = contenders(&path).remove(0);
@@ -70,7 +70,7 @@ fn unread_errors_do_not_delay_the_exit() {
         (&["run", "not/absolute", "true"][..], 64),
         (&["run", "--no-such-option"], 64),
         (&["revoke", &path], 1),
-        // Another process prints this.
+        // Another process prints this line.
         (&["run", &path, "/proc"], 126),
     ] {
         let (mut one, _reader) = unheard(&zoolock(arguments));

@@ -6,15 +6,15 @@ use crate::util::*;
 
 /// Reports its start, and the lines that it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done; exit 3";
-/// Reports its start and reads nothing. It starts no process: dash uses vfork, and a child that Ctrl-Z stops
+/// Reports its start and reads nothing. It does not start a process: dash uses vfork, and a child that Ctrl-Z stops
 /// before its exec keeps dash itself from stopping.
 const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
 /// Waits for the program, and returns its process id.
 #[track_caller]
 fn inside(terminal: &mut Terminal) -> u32 {
-    // The terminal also echoes the command, but with a dollar there. It is read byte by byte: without
-    // the line's end, half of the number would do.
+    // The terminal also echoes the command, but with a dollar sign there. It is read byte by byte: without the end of
+    // the line, the number could be incomplete.
     let (_, said) = terminal.0.exp_regex("inside [0-9]+\r").expect("it runs");
     said["inside ".len()..].trim_end().parse().expect("a process")
 }
@@ -81,7 +81,7 @@ fn ctrl_z_stops_a_program_with_redirected_input_or_brought_to_the_foreground() {
 
 #[test]
 fn ctrl_z_does_nothing_without_a_shell() {
-    // No shell is above it, as with `ssh -t` or in a container.
+    // There is no shell above it, as with `ssh -t` or in a container.
     let mut running = Terminal::with(run(&[], &fresh_path("ctrl-z-orphan"), READS));
     inside(&mut running);
     running.presses('z');

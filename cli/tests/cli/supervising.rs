@@ -8,7 +8,7 @@ use std::thread;
 use crate::limits::assert_ends_before_the_next;
 use crate::util::*;
 
-/// Prints `inside` from a process that is no child of the shell, without a mark on it.
+/// Prints `inside` from a process that is not a child of the shell and carries no mark of it.
 const ESCAPES: [(&str, &str); 9] = [
     ("its own session", "setsid sh -c 'echo inside $$; exec sleep 1000' &"),
     ("a daemon", "(setsid sh -c 'echo inside $$; exec sleep 1000' &)"),
@@ -62,7 +62,7 @@ fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
     });
 }
 
-/// Whether all threads of a process have ended. Its first one may have ended long before.
+/// Whether all threads of a process have ended. Its first thread may have ended long before.
 fn has_ended(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.count() <= 1 && is_gone(process)
@@ -103,7 +103,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
         running.says("the program has ended, but zoolock keeps the lock for its descendants: ");
         assert!(is_taken(path) && !has_ended(inside));
         send(inside, Signal::SIGKILL);
-        // What else the script has started has lost its parent, too, sooner or later.
+        // Other processes of the script lose their parents as well, sooner or later.
         wait_until("all have ended", SOON, || {
             if !is_gone(running.id()) {
                 running.signal(Signal::SIGTERM);
@@ -115,7 +115,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     });
 }
 
-/// A library that makes each supervisor end before its work.
+/// A library that makes each supervisor end before it starts to work.
 const ENDS_SUPERVISORS: &str = r#"
 #include <string.h>
 #include <unistd.h>
@@ -148,7 +148,7 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
     let running = runs(&[], &fresh_path("both-stopped"), WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
-    // It cannot continue its supervisor.
+    // The program cannot continue its supervisor.
     running.stop();
     send(supervisor, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
@@ -157,7 +157,7 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
 
 #[test]
 fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
-    // Its supervisor goes on, is stopped, too, or is killed.
+    // Its supervisor continues, is stopped as well, or is killed.
     let end_with = |signal: Option<Signal>| {
         println!("its supervisor gets {signal:?}");
         let path = fresh_path("stopped");
@@ -170,7 +170,7 @@ fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
             }
         });
         if signal == Some(Signal::SIGKILL) {
-            // zoolock may notice either first.
+            // zoolock may detect either of them first.
             assert!(matches!(running.code(), Some(71 | 74)));
         }
     };
@@ -183,7 +183,7 @@ fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
 
 #[test]
 fn code_of_the_program_stays_when_its_number_is_used_again() {
-    // The next process of this system gets the number; others may come between.
+    // The next process of this system gets the id, unless others come between.
     let script = "sh -c 'while kill -0 $1 2> /dev/null; do sleep 0.01; done
         for i in 1 2 3 4 5 6 7 8 9; do
             echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid 2> /dev/null
@@ -257,7 +257,7 @@ fn kill_by_name_spares_the_supervisor() {
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = runs(&[], &path, script);
     let child = running.says("child ").parse().expect("a process");
-    // What `pkill -9 -f`, with the command's or the program's name, and `killall -9 zoolock` look for.
+    // What `pkill -9 -f` with the name of the command or program and `killall -9 zoolock` search for.
     let is_named = |process: u32| {
         let names = ["cmdline", "comm"].map(|what| fs::read(format!("/proc/{process}/{what}")));
         let names =
@@ -272,7 +272,7 @@ fn kill_by_name_spares_the_supervisor() {
 #[test]
 fn many_forks_and_zombies_end_with_zoolock() {
     let (_folder, file) = scratch();
-    // Each fork leaves an orphan that forks on; a thousand of them end unburied by their parent.
+    // Each fork leaves an orphan that forks again; a thousand of them end and are not reaped by their parent.
     let script = format!(
         "perl -e '$| = 1; for (1..1000) {{ fork or exit }}
          for (1..20) {{ fork or do {{ setpgrp; for (;;) {{ fork and exit; \

@@ -12,7 +12,7 @@ use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 
 pub(crate) use common::*;
 
-/// Reports its start, and ends with its input.
+/// Reports its start, and ends when its input ends.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
 /// Reports its token, its start and its signals, and ends on TERM.
@@ -36,7 +36,7 @@ pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// A program with these servers, and with the longest session that they grant: a busy machine loses none.
+/// A command with these servers, and with the longest session that they grant: even a busy machine does not lose it.
 fn at(hosts: &str, program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("ZOOKEEPER_CONNECT", hosts).env("ZOOKEEPER_SESSION_TIMEOUT", "40");
@@ -53,7 +53,7 @@ pub(crate) fn runs(options: &[&str], path: &str, script: &str) -> Beside {
     Beside::start(run(options, path, script))
 }
 
-/// The same, when the program has said that it is inside.
+/// Like this, and waits until the program has reported that it runs.
 #[track_caller]
 pub(crate) fn started(options: &[&str], path: &str, script: &str) -> Beside {
     let running = runs(options, path, script);
@@ -61,7 +61,7 @@ pub(crate) fn started(options: &[&str], path: &str, script: &str) -> Beside {
     running
 }
 
-/// Closes the input of a command that ends with it, and returns the exit code.
+/// Closes the input of a command that ends with its input, and returns the exit code.
 #[track_caller]
 pub(crate) fn let_end(running: &mut Beside) -> Option<i32> {
     running.let_go();
@@ -88,7 +88,7 @@ pub(crate) fn in_shell(shell: &str, script: &str) -> Command {
     command
 }
 
-/// `zoolock` that unshare(1) runs. Returns `None` where that is not allowed.
+/// `zoolock`, run by unshare(1). Returns `None` if this is not permitted.
 pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Option<Command> {
     let unshare = |program, arguments: &[&str]| {
         let mut command = at(&connect_string(), "unshare");
@@ -103,7 +103,7 @@ pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Option<Command> 
     None
 }
 
-/// The exit code and both outputs of a command that ends on its own.
+/// The exit code and both outputs of a command that ends by itself.
 #[track_caller]
 pub(crate) fn ends(mut command: impl BorrowMut<Command>) -> (Option<i32>, String, String) {
     let command = command.borrow_mut();
@@ -113,7 +113,7 @@ pub(crate) fn ends(mut command: impl BorrowMut<Command>) -> (Option<i32>, String
     (ended.status.code(), said, errors)
 }
 
-/// The exit code and output of a command that ends on its own.
+/// The exit code and output of a command that ends by itself.
 #[track_caller]
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let (code, said, _) = ends(zoolock(arguments));
@@ -134,7 +134,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&prints(arguments)).expect("JSON")
 }
 
-/// Whether somebody else holds the lock.
+/// Whether another client holds the lock.
 #[track_caller]
 pub(crate) fn is_taken(path: &str) -> bool {
     !lock_of(&client(), path).try_lock().expect("an answer")
@@ -155,7 +155,7 @@ pub(crate) fn await_gone(process: u32) -> Duration {
     wait_until("the process has ended", SOON, || is_gone(process))
 }
 
-/// Waits until nothing is left of a process: its parent has reaped it.
+/// Waits until nothing is left of a process, that is, until its parent has reaped it.
 #[track_caller]
 pub(crate) fn await_buried(process: u32) {
     let entry = format!("/proc/{process}");
@@ -171,7 +171,7 @@ impl Terminal {
         println!("in a terminal: {command:?}");
         let time = Some(SOON.as_millis() as u64);
         let mut terminal = spawn_command(with_all_signals(&command), time).expect("a terminal");
-        // Its drop kills also an interactive shell, which ignores TERM.
+        // Dropping it also kills an interactive shell, which ignores TERM.
         terminal.process_mut().set_kill_timeout(Some(0));
         Terminal(terminal)
     }
@@ -193,7 +193,7 @@ impl Terminal {
         shell
     }
 
-    /// Waits for this text, and returns what is before it. rexpect reads each byte as a character.
+    /// Waits for this text, and returns what is before it. rexpect treats each byte as a character.
     #[track_caller]
     pub(crate) fn shows(&mut self, text: &str) -> String {
         let bytes: String = text.bytes().map(char::from).collect();
@@ -213,7 +213,7 @@ impl Terminal {
         self.0.send_control(key).expect("sent");
     }
 
-    /// All that is still to come, until the end.
+    /// Returns everything that follows, until the end.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> String {
         decoded(&self.0.exp_eof().expect("it has ended"))
@@ -238,7 +238,7 @@ pub(crate) fn client() -> Client {
     client_of(&connect_string(), Duration::from_secs(40))
 }
 
-/// Takes the lock for the test itself.
+/// Acquires the lock for the test itself.
 #[track_caller]
 pub(crate) fn held(path: &str) -> Guard {
     held_as("the test", path)
@@ -251,13 +251,13 @@ pub(crate) fn held_as(identity: &str, path: &str) -> Guard {
     lock.acquire().expect("locked")
 }
 
-/// All that hold the lock or wait for it.
+/// All clients that hold the lock or wait for it.
 #[track_caller]
 pub(crate) fn contenders(path: &str) -> Vec<Contender> {
     client().contenders(path).expect("contenders")
 }
 
-/// Makes the node of somebody who contends while the probe is kept.
+/// Creates the node of a contender that exists as long as the probe.
 #[track_caller]
 pub(crate) fn contends(probe: &Probe, path: &str, identity: impl AsRef<[u8]>) -> String {
     probe.create(&format!("{path}/lock-"), identity.as_ref(), true, true).expect("made")

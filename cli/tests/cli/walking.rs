@@ -37,11 +37,11 @@ fn every_kind_of_lock_is_found_in_tree_order() {
     let more = waiting_with_the_turn(&permits, 1);
     let single = EphemeralLock::new(&client, at("single")).expect("a path");
     let _single = single.acquire().expect("locked");
-    // Kazoo's name.
+    // A name of kazoo's.
     probe.create_all(&at("theirs")).expect("made");
     let theirs = at(&format!("theirs/{HEX}__lock__0000000000"));
     probe.create(&theirs, b"them", true, false).expect("made");
-    // These are no locks: a free one, a group member, and folders named like those of a semaphore.
+    // These are not locks: a free one, a group member, and folders named like those of a semaphore.
     drop(held(&at("free")));
     probe.create(&at("member"), b"10.0.0.1:80", true, false).expect("made");
     let _among_others = held(&at("service/locks/x"));
@@ -53,7 +53,7 @@ fn every_kind_of_lock_is_found_in_tree_order() {
     // The walk includes the lock at its root.
     assert_eq!(locks_below(&at("a")), ["", "/b"]);
     assert_eq!(locks_below(&at("single")), [""]);
-    // These are the locks of all tests, and some may be unreadable.
+    // These are the locks of all tests, some of which may be unreadable.
     let (_, all, _) = ends(zoolock(&["list", "-r", "/"]));
     assert!(all.contains(&at("service/locks/x")), "{all}");
     rw.reader().unlock().expect("unlocked");

@@ -1,4 +1,4 @@
-//! `watch`, above all `watch -r`: the busiest locks first, as many as fit, and since when they are held.
+//! `watch`, above all `watch -r`: the busiest locks first, as many as fit, and how long they have been held.
 
 use std::time::{Duration, SystemTime};
 
@@ -91,9 +91,9 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
     let (path, hidden) = (format!("{root}/a"), format!("{root}/hidden"));
     let watch = Beside::start(zoolock(&["watch", "-r", "--interval", "0.01", &root]));
     let block = |title: &str| {
-        // A look may come between two changes, such as those of a holder and of the next one.
+        // A poll may come between two changes, for example between a holder and the next one.
         while !watch.says(&format!("{root}  ")).ends_with(title) {}
-        // Many looks take place until this command has connected.
+        // Many polls take place until this command has connected.
         output(&["list", "-r", &root]);
     };
     block("Z  0 locks  0 waiting");

@@ -1,4 +1,4 @@
-//! Callbacks at instants, deferred ones, and slow ones.
+//! Callbacks at a given time, deferred ones, and slow ones.
 
 use std::sync::Arc;
 use std::thread;
@@ -83,7 +83,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     };
     (0..MOST + 5).for_each(call);
     drop(block);
-    // Those that wait are called in their order, and later ones.
+    // Waiting callbacks are called in their order, before later ones.
     for number in 0..MOST {
         assert_eq!(told.recv_timeout(SOON), Ok((number, aside)));
     }
@@ -94,7 +94,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     });
 }
 
-/// The timer reports the end of the lease to a slow listener, and the reader has the next event meanwhile.
+/// The timer reports the end of the lease to a slow listener; meanwhile, the reader has the next event.
 #[test]
 fn slow_listener_keeps_the_order_of_events() {
     let stage = Stage::new("order", SHORT);
@@ -115,7 +115,7 @@ fn slow_listener_keeps_the_order_of_events() {
     stage.proxy.restore();
     wait_until("there is a connection", SOON, || stage.proxy.connections() > connections);
     let kind = |event: SessionEvent| event.kind;
-    // Longer than the reader takes to return, if it does not wait for its turn.
+    // Longer than the reader takes to return if it does not wait for the listener.
     let mut kinds = vec![events.recv_timeout(SOON).map(kind).unwrap()];
     kinds.extend(events.recv_timeout(BRIEFLY).map(kind));
     drop(release);

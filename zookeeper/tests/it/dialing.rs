@@ -1,4 +1,4 @@
-//! Dialing without a server: its cost, its end, and its log lines.
+//! Connecting without a server: its cost, its end, and its log lines.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::util::{
     Events, SESSION, SHORT, SOON, client_of, in_own_process, logged, of_clients, said, shared_proxy,
 };
 
-/// An address that neither accepts nor refuses connections, as long as the rest is kept.
+/// An address that neither accepts nor refuses connections, as long as the other values are kept.
 fn black_hole() -> (String, (Socket, Vec<TcpStream>)) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
@@ -56,7 +56,7 @@ fn client_dropped_while_it_dials_ends_at_once() {
             let builder = ZooKeeper::builder(&address).session_timeout(SESSION);
             said(builder.connect_timeout(Duration::from_millis(100)).connect());
             wait_until("its threads have ended", SOON, || of_clients() == 0);
-            // A dial may take three seconds.
+            // Connecting may take three seconds.
             begun.elapsed() < Duration::from_secs(1)
         };
         // A busy machine may be late.
@@ -72,12 +72,12 @@ fn outage_of_several_servers_is_one_log_line() {
     let servers = proxies.each_ref().map(|proxy| proxy.connect_string()).join(",");
     let client = client_of(&servers, SHORT);
     let events = Events::of(&client);
-    // A useless connection is another cause.
+    // A useless connection would be another cause.
     client.exists("/").unwrap();
     refusing.refuse(true);
     leaving.refuse(true);
     silent.black_hole(Direction::Both);
-    // In this order, so that no handshake is cut.
+    // In this order, so that the test breaks no handshake.
     for proxy in [silent, refusing, leaving] {
         proxy.cut();
     }
@@ -92,7 +92,7 @@ fn outage_of_several_servers_is_one_log_line() {
         lines
     };
     assert_eq!(lines().len(), 1, "{:#?}", lines());
-    // This gives another kind of cause.
+    // This is another kind of cause.
     leaving.refuse(false);
     leaving.accept_and_close(true);
     wait_until("there is something else to say", SOON, || lines().len() > 1);
@@ -106,7 +106,7 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
         logged("");
         let proxy = shared_proxy();
         let have_ended = || wait_until("all is written", SOON, || of_clients() == 0);
-        // Without a session, none is closed.
+        // Without a session, there is nothing to close.
         proxy.refuse(true);
         said(ZooKeeper::connect(&proxy.connect_string(), SESSION));
         have_ended();

@@ -18,18 +18,18 @@ use crate::util::{
 fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
     in_own_process(|| {
         const CLIENTS: usize = 10_000;
-        /// For a server that is busy and may be silent for long.
+        /// For a server that is busy and may not answer for a long time.
         const LONG: Duration = Duration::from_secs(60);
-        // The first client also creates what every process keeps.
+        // The first client also creates what the process keeps.
         client().close().unwrap();
-        // An ended thread vanishes a moment later.
+        // A thread vanishes shortly after it has ended.
         wait_until("its threads are gone", SOON, || of_clients() == 0);
         let before = files();
         let run = |clients: usize| {
             let one_after_another = || {
                 for number in 0..clients / 4 {
                     let client = client_of(&connect_string(), LONG);
-                    // Others are dropped.
+                    // The other clients are dropped.
                     if number % 2 == 0 {
                         client.close().unwrap();
                     }

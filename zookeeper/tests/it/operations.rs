@@ -74,7 +74,7 @@ fn timeouts_may_be_zero_or_unlimited() {
         assert!(held.fired() && begun.elapsed() >= timeout);
     }
     held.release();
-    // The late answer reaches no other request.
+    // The late answer is not passed to another request.
     assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
     assert!(stage.events.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();
@@ -175,7 +175,7 @@ fn request_over_the_servers_limit_is_never_sent() {
 
 #[test]
 fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
-    // It knows all modes, and cleans up often instead of once a minute.
+    // This server supports all modes, and removes empty containers often instead of once a minute.
     let server = Server::builder()
         .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
         .jvm_flag("-Dznode.container.checkIntervalMs=200");
@@ -200,7 +200,7 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         assert_eq!((created.as_str(), stat.ephemeral_owner), (path, owner), "{mode:?}");
         assert_eq!(client.get_data(path).unwrap(), (b"x".to_vec(), stat));
     }
-    // A number may be the whole name.
+    // The whole name may be a number.
     let nameless = client.create("/modes/", b"", &Acl::open(), CreateMode::PersistentSequential);
     assert_eq!(nameless.unwrap().0, "/modes/0000000007");
 

@@ -1,4 +1,4 @@
-//! SASL against real servers: what it allows, and the error of each refusal.
+//! SASL with real servers: what it permits, and the error of each refusal.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
     client.unwrap_or_else(|error| panic!("{user}: {error}"))
 }
 
-/// Expects the connect with this password to fail at once, and returns the reason.
+/// Expects that connecting with this password fails at once, and returns the reason.
 #[track_caller]
 fn refused((user, password): (&str, &str), servers: &str) -> String {
     let begun = Instant::now();
@@ -85,7 +85,7 @@ fn sasl_user_owns_its_nodes() {
         owner.set_acl(&path, &both, None).unwrap();
         other.get_data(&path).unwrap();
         assert_eq!(kind(other.set_data(&path, b"", None)), ErrorKind::NoAuth);
-        // Beside other credentials.
+        // SASL in addition to other credentials.
         owner.add_auth("digest", b"eve:x").unwrap();
         owner.set_acl(&path, &Acl::creator_all(), None).unwrap();
         let acl = owner.get_acl(&path).unwrap().0;
@@ -111,7 +111,7 @@ fn sasl_comes_first_on_every_connection() {
         proxy.restore();
         events.until(end);
         for read in reads {
-            // A read of an expired session has failed.
+            // A read in an expired session has failed.
             let read = read.wait();
             assert!(read.is_ok() || end == Connected, "{read:?}");
         }
@@ -159,12 +159,12 @@ fn refusing_server_leaves_the_next_one_to_the_client() {
     }
 }
 
-/// A relay to `server` that replaces part of its answers by bytes of the same length.
+/// A relay to `server` that replaces part of its answers with bytes of the same length.
 fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> FakeServer {
     assert_eq!(from.len(), to.len());
     FakeServer::new(server, move |connection| {
         connection.relay(|bytes, is_answer, sink| {
-            // The searched bytes arrive in one piece, since nothing else is under way.
+            // The searched bytes arrive in one piece, because nothing else is in flight.
             let found = bytes.windows(from.len()).position(|part| part == from);
             if let (true, Some(at)) = (is_answer, found) {
                 bytes[at..at + to.len()].copy_from_slice(to);
@@ -195,8 +195,8 @@ fn forged_challenge_is_refused_with_the_reason() {
     }
 }
 
-/// Why a client is refused after the server's restart, the client, and a change of the server by which it is not
-/// welcome, or is again.
+/// Why a client is refused after the server's restart; the client; and a change of the server that refuses the client,
+/// or accepts it again.
 type Refused = (&'static str, fn(Builder) -> Builder, fn(&Server, bool));
 
 const REFUSED: [Refused; 3] = [
@@ -223,7 +223,7 @@ const REFUSED: [Refused; 3] = [
     ),
 ];
 
-/// Its session is still valid.
+/// The session is still valid.
 fn is_out_of_the_way((name, client, change): Refused) {
     const T: Duration = SHORT;
     let server = server().start().unwrap();

@@ -1,4 +1,4 @@
-//! TLS against real servers: what works over it, and the error of each refusal.
+//! TLS with real servers: what works over it, and the error of each refusal.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ use zoolock_zookeeper::{
 use crate::util::fake_server::FakeServer;
 use crate::util::{self, BRIEFLY, Events, kind};
 
-/// Long enough for a busy machine. No test waits for it to pass.
+/// Long enough for a busy machine. Tests do not wait for it to pass.
 const SOON: Duration = Duration::from_secs(30);
 /// Servers accept at most 48 KiB more in a request.
 const MEGABYTE: u32 = 1_000_000;
@@ -86,7 +86,7 @@ impl Identity {
     }
 }
 
-/// ZooKeeper 3.8 speaks only TLS 1.2 without all of this.
+/// Without these settings, ZooKeeper 3.8 supports only TLS 1.2.
 fn only_1_3(server: ServerBuilder) -> ServerBuilder {
     server
         .property("ssl.protocol", "TLSv1.3")
@@ -126,7 +126,7 @@ fn builder(servers: &str) -> Builder {
     util::builder(servers, Duration::from_secs(10)).connect_timeout(SOON)
 }
 
-/// Expects the client to notice this failure without waiting, and returns the error.
+/// Expects that the client detects this failure without waiting, and returns the error.
 fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
@@ -189,7 +189,7 @@ fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
-        // A common mistake: the authority is new, and the clients were not told.
+        // A common mistake: the authority is new, and the clients still trust the old one.
         let text = refused_at(secured.address(), Authority::new(secured.version).tls());
         assert_says(&text, &["another root of the same name"]);
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
@@ -241,7 +241,7 @@ fn port_that_speaks_something_else_is_named() {
         connection.linger()
     });
     assert_says(&refused_at(fake_server.address(), tls()), &["answered in plain text"]);
-    // Only connections are accepted here.
+    // In this test, connections are only accepted.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = builder(&listener.local_addr().unwrap().to_string());
     let begun = Instant::now();
@@ -269,7 +269,7 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
         tls.send_close_notify();
         let mut bytes = Vec::new();
         tls.write_tls(&mut bytes)?;
-        // More than one read takes, in one write.
+        // More than one read returns, in one write.
         bytes.resize(bytes.len() + 10_000, 0);
         connection.stream.write_all(&bytes)?;
         connection.stream.shutdown(Shutdown::Write)?;
@@ -318,7 +318,7 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     let shows = move || source.lock().unwrap().as_ref().map_err(|kind| *kind).cloned();
     let tls = authority.tls().client_cert_from(move || match shows() {
         Ok(Identity { chain, key }) => Ok((chain.into(), key.into())),
-        // It reads a file that is being replaced, and unwraps.
+        // It reads a file while the file is being replaced, and unwraps the result.
         Err(io::ErrorKind::Other) => panic!("it is not there"),
         Err(kind) => Err(kind.into()),
     });
@@ -345,7 +345,7 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     }
 }
 
-/// The environment sets what the system trusts, and it belongs to the process. So the test runs itself again.
+/// The system's trusted roots are set by the environment of the process. Therefore, the test runs itself again.
 #[test]
 fn system_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";

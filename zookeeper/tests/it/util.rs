@@ -1,4 +1,4 @@
-//! Helpers of many tests: clients, and the real state of the server.
+//! Helpers of many tests: clients, and the true state of the server.
 
 mod calls;
 mod events;
@@ -29,7 +29,7 @@ pub(crate) const SESSION: Duration = Duration::from_secs(20);
 /// The session timeout of tests that wait for its end or for a silence.
 pub(crate) const SHORT: Duration = Duration::from_secs(4);
 
-/// The limit for anything that should not take time.
+/// The limit for anything that should be fast.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A deadline for calls that should give up.
@@ -60,7 +60,7 @@ pub(crate) fn shared_proxy() -> FaultProxy {
     FaultProxy::start(first.parse().unwrap()).unwrap()
 }
 
-/// A node on the shared server for this test alone.
+/// A node on the shared server for this test only.
 pub(crate) fn root(name: &str) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create_all(&path).unwrap();

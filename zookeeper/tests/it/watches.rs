@@ -37,7 +37,7 @@ fn unsendable_and_unreadable_paths_are_distinguished() {
     assert!(text.contains("failed to watch `b/`"), "{text}");
     let many = vec![format!("/{}", "p".repeat(1000)); 1100];
     assert_eq!(kind(client.set_watches(0, &many, &watcher)), ErrorKind::BadArguments);
-    // Servers send no later event of a node that may not be read, and old ones send all.
+    // Servers omit later events of a node that the client may not read; old servers send all.
     let hidden = make(&client, &format!("{root}/hidden"), b"");
     let no_read = [Acl::new(Permissions::WRITE | Permissions::DELETE, "world", "anyone")];
     client.set_acl(&hidden, &no_read, None).unwrap();
@@ -49,7 +49,7 @@ fn unsendable_and_unreadable_paths_are_distinguished() {
     assert_eq!(received(), [event(EventType::NodeDeleted, &hidden)]);
 }
 
-/// Expects the process not to grow during 100,000 runs, after enough runs to reach its size.
+/// Expects that the process does not grow during 100,000 runs, after enough runs to reach its size.
 fn costs_nothing(what: &str, mut do_it: impl FnMut(usize)) {
     const TIMES: usize = 100_000;
     /// In KiB. A tenth of what 100,000 of the smallest allocations take.
@@ -72,7 +72,7 @@ fn dropped_watchers_and_listeners_leave_nothing_behind() {
                 let (watcher, events) = Watcher::channel();
                 let read = client.submit(|batch| batch.exists(&path, Some(&watcher)));
                 waiting.push((watcher, events, read));
-                // The reads are sent in hundreds, and their watchers are dropped after the answers.
+                // Reads are sent in hundreds, and their watchers are dropped after the answers.
                 if waiting.len() == 100 {
                     for (watcher, events, read) in waiting.drain(..) {
                         read.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Servers that open a session and then answer with nonsense.
+//! Servers that open a session and then send invalid answers.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::util::{SESSION, SOON, builder, client_of, said};
 const LONGEST: usize = 100_000;
 
 type Call = fn(&ZooKeeper) -> Result<()>;
-/// The frame that answers the request of this number.
+/// The frame that answers the request with this number.
 type Answer = fn(i32) -> Bytes;
 
 const EXISTS: Call = |client| client.exists("/").map(drop);
@@ -27,7 +27,7 @@ const MULTI: Call = |client| {
     client.multi(&ops).map(drop)
 };
 
-/// In a `multi`, the result of a check, of a refused operation, and the end of all results.
+/// Parts of the answer to a `multi`: the result of a check, that of a refused operation, and the end of all results.
 const CHECKED: [u8; 9] = [0, 0, 0, 13, 0, 0, 0, 0, 0];
 const FAILED: [u8; 13] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const END: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff];
@@ -71,7 +71,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
     (EXISTS, |xid| header(xid + 77, 0).stat(), "where 1 was due"),
     (EXISTS, |_| header(i32::MIN, 0).stat(), "an answer to request -2147483648, where 1 was due"),
-    // The handshake again.
+    // The answer to the handshake again.
     (EXISTS, |_| Bytes(vec![0; 37]), "an answer to request 0"),
     (EXISTS, |_| header(PING, 0), "an answer to a ping that was not sent"),
     (EXISTS, |_| header(PING, 0).stat(), "68 bytes too many"),
@@ -84,7 +84,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
     (EXISTS, |_| event(1, b"/\xff"), "a text that is not UTF-8"),
     (EXISTS, |_| event(1, b"/").raw(b"abc"), "3 bytes too many"),
-    // The session is over, or elsewhere.
+    // The session has ended, or has moved.
     (EXISTS, |xid| header(xid, -112), "the server refused a request with the code -112"),
     (EXISTS, |xid| header(xid, -118), "the server refused a request with the code -118"),
     (
@@ -94,7 +94,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
 ];
 
-/// Bytes that are no frame, before the server hangs up, and the reported error.
+/// Bytes that are not a frame, before the server closes the connection; and the reported error.
 const NO_FRAMES: &[(&[u8], &str)] = &[
     (&[0x7f; 4], "a frame of 2139062143 bytes, but at most 100000 are accepted"),
     (
@@ -147,10 +147,10 @@ fn malformed_answer_is_named_and_the_session_continues() {
     }
 }
 
-/// The first callback asks again on the reader's own thread, which is the earliest moment.
+/// The first callback sends a request on the reader's own thread, which is the earliest moment.
 #[test]
 fn request_made_on_a_bad_answer_uses_the_next_connection() {
-    // No body, and a session that is elsewhere.
+    // An answer without a body, and a session that has moved.
     for code in [0, -118] {
         let fake_server =
             talks(move |connection, [number]| connection.send(&header(number, code).0));
@@ -169,13 +169,13 @@ fn request_made_on_a_bad_answer_uses_the_next_connection() {
     }
 }
 
-/// So do servers with a request that they do not know. Other answers out of order are nonsense.
+/// Servers refuse a request that they do not support in this way. Other answers out of order are invalid.
 #[test]
 fn refusal_out_of_order_is_of_its_request() {
     let fake_server = talks(|connection, [first, second]| {
         connection.send(&header(second, -6).0)?;
         connection.send(&header(first, 0).stat().0)?;
-        // The connection goes on.
+        // The connection continues.
         let third = xid(&connection.frame()?);
         connection.send(&header(third, 0).stat().0)
     });
@@ -213,7 +213,7 @@ fn unexpected_events_change_nothing() {
         connection.stream.write_all(&bytes.collect::<Vec<u8>>())?;
         connection.send(&header(number, 0).stat().0)
     });
-    // Two thirds of it are enough to read them all on a busy machine.
+    // Two thirds of this time are enough to read them all on a busy machine.
     let client = client_of(&fake_server.address(), SOON);
     let (watcher, events) = Watcher::channel();
     client.exists_w("/watched", &watcher).unwrap();

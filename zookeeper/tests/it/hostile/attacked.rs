@@ -1,4 +1,4 @@
-//! Servers, callbacks and schedules found by attacks on the client.
+//! Servers, callbacks and schedules that are meant to break the client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ fn answer(connection: &mut Connection, request: &[u8], code: i32) -> io::Result<
     connection.send(&header(xid(request), code).0)
 }
 
-/// Answers requests as if there were no nodes, until one that must not be answered.
+/// Answers requests as if there were no nodes, up to one request that must not be answered.
 fn serve_until(connection: &mut Connection, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
     loop {
         let request = connection.frame()?;
@@ -69,7 +69,7 @@ fn here() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// A function that blocks, what tells the name of its thread, and what frees it when dropped.
+/// A function that blocks, a receiver for its thread's name, and what frees it when dropped.
 fn gate() -> (impl FnOnce() + Send + 'static, Receiver<String>, Sender<()>) {
     let ((enter, entered), (open, opened)) = (bounded(1), bounded::<()>(0));
     let hold = move || {
@@ -90,7 +90,7 @@ fn hold_timer(client: &ZooKeeper) -> Sender<()> {
 
 #[test]
 fn callback_that_submits_to_a_gone_server_frees_the_reader() {
-    // No ping of the timer helps.
+    // A ping of the timer does not help.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
     let fake_server = fake_server(move |connection| {
@@ -110,7 +110,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     let (submitting, (say, submitted)) = (client.clone(), bounded(1));
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         left.recv_timeout(SOON).unwrap();
-        // The first request resets the connection, and a later one notices.
+        // The first request resets the connection, and a later request detects this.
         let all: Vec<_> =
             (0..100).map(|_| submitting.submit(|batch| batch.get_data("/a", None))).collect();
         let _ = say.send(all);
@@ -120,7 +120,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     events.until(SessionEventKind::Resumed);
     for pending in submitted {
         let kind = kind(pending.wait());
-        // Depends on which server got the request.
+        // This depends on which server received the request.
         assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
     }
     assert_eq!(client.exists("/a").unwrap(), None);
@@ -129,7 +129,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
 
 #[test]
 fn late_handshake_answer_opens_no_session() {
-    // Each handshake has a third of it.
+    // Each handshake has a third of this time.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
     let fake_server = fake_server(move |connection| {
@@ -168,7 +168,7 @@ fn late_handshake_answer_opens_no_session() {
     drop(timer);
     given_up.recv_timeout(SOON).unwrap();
     drop(reader);
-    // The request was not sent where nobody could answer.
+    // The request was not sent while no server could answer.
     assert_eq!(waiting.wait().unwrap(), None);
     assert_eq!(events.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
     assert_eq!(fake_server.connections(), 3);
@@ -228,7 +228,7 @@ fn forbidden_call_in_a_callback_is_not_sent() {
         say.send((here(), results)).unwrap();
     };
     client.call_at(Instant::now(), call.clone());
-    // Set before the request is sent, so that no answer is there yet.
+    // Set before the request is sent, so that no answer has arrived yet.
     client.submit(|batch| batch.exists("/", None).on_done(move |_| call()));
     let refused = [(); 2].map(|()| refused.recv_timeout(SOON).unwrap());
     let mut threads = refused.each_ref().map(|(thread, _)| &**thread);
@@ -291,7 +291,7 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
         }
     });
     client.subscribe(&listener);
-    // The end needs no server without a connection.
+    // Without a connection, closing does not need a server.
     proxy.cut_off();
     events.until(SessionEventKind::Suspended);
     let (say, dropped) = bounded(1);

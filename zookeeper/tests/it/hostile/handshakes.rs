@@ -22,7 +22,7 @@ const TOO_LATE: &str = "no answer to the handshake in ";
 const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
 const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is not a ZooKeeper server";
 
-/// Reads the handshake, sends these bytes, and waits.
+/// Reads the handshake, sends these bytes, and waits until the client leaves.
 fn says(bytes: Vec<u8>) -> Manner {
     Arc::new(move |connection| {
         connection.frame()?;
@@ -31,7 +31,7 @@ fn says(bytes: Vec<u8>) -> Manner {
     })
 }
 
-/// What other kinds of servers say, and answers that are no handshake, with the reported error.
+/// What other kinds of servers send, and answers that are not a handshake, with the error.
 fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     let sound = greeting(10_000, MINE).0;
     let short = |length: usize| Bytes(sound[..length].to_vec());
@@ -45,12 +45,12 @@ fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
         (&[0; 4000], "a number of 4 bytes, but only 0 are left"),
     ];
     let frames = [
-        // Without a password, with a part of it, and with impossible ones.
+        // Without a password, with a part of it, and with invalid ones.
         (short(16), "a number of 4 bytes, but only 0 are left"),
         (short(30), "a buffer of 16 bytes, but only 10 are left"),
         (short(16).int(-2), "a buffer of -2 bytes"),
         (short(16).int(i32::MAX), "a buffer of 2147483647 bytes, but only 0 are left"),
-        // A server may only take reads, which is true or false.
+        // The flag for a read-only server, which is true or false.
         (short(36).raw(&[7]), "7 as a boolean"),
         (short(36).raw(&[1]), "the server is read-only"),
         (greeting(10_000, MINE).raw(b"abc"), "3 bytes too many"),
@@ -68,8 +68,8 @@ fn belongings() -> (Vec<String>, usize) {
     (threads(), files())
 }
 
-/// Expects the client to be refused with one of these reasons, to leave nothing behind, and to be served once the
-/// server is good.
+/// Expects that the client is refused with one of these reasons, leaves nothing behind, and is served once the server
+/// is good.
 fn check(manner: Manner, reasons: &[&str]) {
     let before = belongings();
     // The server of the process that started this one.
@@ -92,7 +92,7 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
         for (bytes, reason) in nonsense() {
             check(says(bytes), &[reason]);
         }
-        // Servers that hang up after each byte that they read or write.
+        // Servers that close the connection after each byte that they read or write.
         for count in [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, HANDSHAKE - 1, HANDSHAKE] {
             let reads = move |connection: &mut Connection| {
                 connection.stream.read_exact(&mut vec![0; count])
@@ -112,7 +112,7 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
     });
 }
 
-/// A client with a session, whose server changes its manner.
+/// A client with a session, whose server changes its behaviour.
 fn suspended(manner: Manner) -> (FakeServer, ZooKeeper, Events) {
     let fake_server = FakeServer::new(shared_server().address(), Connection::pass_on);
     let client = client_of(&fake_server.address(), SESSION);
@@ -125,7 +125,7 @@ fn suspended(manner: Manner) -> (FakeServer, ZooKeeper, Events) {
 #[test]
 fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     let only_reads = |connection: &mut Connection| {
-        // The session that the client asks for.
+        // The session that the client requests.
         let session = connection.frame()?[16..24].try_into().unwrap();
         let answer = Bytes::default().int(0).int(10_000).long(i64::from_be_bytes(session));
         connection.send(&answer.buffer(&[7; 16]).raw(&[1]).0)?;
@@ -149,7 +149,7 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     ] {
         let (fake_server, client, events) = suspended(manner);
         let session = client.session_id();
-        // The first reason may be the cut.
+        // The first reason may be the broken connection.
         wait_until(&format!("{reason:?} is named"), SOON, || {
             let (kind, text) = said(client.with_timeout(BRIEFLY).exists("/"));
             assert_eq!(kind, ErrorKind::NoConnection, "{reason:?}: {text}");
@@ -168,14 +168,14 @@ fn expiry_is_believed_and_the_next_session_opens() {
         let (fake_server, client, events) = suspended(says(framed(&answer.0)));
         let expired = events.until(SessionEventKind::Expired);
         fake_server.behave();
-        // The client may have come once more before that.
+        // The client may have connected once more before that.
         wait_until("the next session is served", SOON, || client.exists("/").is_ok());
         events.until(SessionEventKind::Connected);
         assert_ne!(client.session_id(), expired.session_id);
     }
 }
 
-/// ClickHouse Keeper shows itself by one of these. It ends a session with its connection.
+/// ClickHouse Keeper is recognized by one of these. It ends a session with its connection.
 #[test]
 fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
     let answer = |version: i32, session: i64, password: u8| {
@@ -227,6 +227,6 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
     assert!(begun.elapsed() < SOON, "nothing was worth waiting for: {:?}", begun.elapsed());
     assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
     assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
-    // Both leave the connect to a good server.
+    // Despite both servers, a client connects to a good one.
     client_of(&format!("{servers},{}", connect_string()), SESSION).exists("/").unwrap();
 }

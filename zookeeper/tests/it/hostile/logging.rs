@@ -1,4 +1,4 @@
-//! A logger that blocks, or panics when it is asked what it wants. All urgent work comes before any logging.
+//! A logger that blocks, or that panics in its check of the level. All urgent work comes before any logging.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::util::{
     BRIEFLY, Events, LOGGER, SHORT, SOON, client_of, in_own_process, logged, said, shared_proxy,
 };
 
-/// A client whose first connection is logged. Nobody else logs in this process.
+/// A client whose first connection is logged. Nothing else in this process writes log lines.
 fn logging_client() -> (FaultProxy, ZooKeeper, Events) {
     logged("");
     let proxy = shared_proxy();
@@ -36,7 +36,7 @@ fn blocked_logger_does_not_prevent_a_resume() {
             passed > SHORT * 2
         });
         client.exists("/").unwrap();
-        // The same again.
+        // The same with the next client.
         proxy.cut();
         events.until(SessionEventKind::Resumed);
         client.exists("/").unwrap();

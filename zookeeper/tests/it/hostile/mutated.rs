@@ -1,7 +1,7 @@
-//! Real answers, some bytes of which change on their way. Whatever comes, the client neither panics nor hangs: every
-//! request has its answer, and the client goes on at a server whose bytes arrive as they are.
+//! Real answers, some bytes of which are changed in transit. The client never panics or hangs: every request is
+//! answered, and the client continues with a server whose bytes arrive unchanged.
 //!
-//! `ZOOLOCK_FUZZ_SECONDS` says for how long, `ZOOLOCK_FUZZ_SEED` (1) where to begin.
+//! `ZOOLOCK_FUZZ_SECONDS` is the duration, `ZOOLOCK_FUZZ_SEED` (1) the first seed.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::util::fake_server::{Connection, FakeServer, framed, read_frame};
 use crate::util::{SHORT, SOON, builder, root};
 
 const THREADS: u64 = 16;
-/// The number of seeds without a time.
+/// The number of seeds if no duration is given.
 const INPUTS: u64 = 400;
-/// So many connections of each client are treated badly.
+/// The number of connections of each client whose bytes are changed.
 const BAD: u64 = 2;
 
-/// Lengths, counts, numbers and codes that somebody may take for something else.
+/// Lengths, counts, numbers and codes that a client may misinterpret.
 const INTERESTING: [i64; 20] = [
     -1, -2, -4, -8, -101, -110, -112, -115, -118, -127, 0, 1, 2, 5, 13, 0x100, 0xffff, 0xfff_ffff,
     0x7fffffff, 0x80000000,
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// The bytes in place of this frame.
+/// The bytes that replace this frame.
 fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let at = random.below(frame.len().max(1));
     // Most fields begin at a multiple of four, and the code of an answer at 12.
@@ -67,15 +67,15 @@ fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     framed(&frame)
 }
 
-/// Passes on everything but one frame of the server, and hangs up when nothing more comes.
+/// Passes on everything except one frame of the server, and closes the connection when nothing more arrives.
 fn mistreat(connection: &mut Connection, mut random: Random) -> io::Result<()> {
     let mut server = connection.connect()?;
     let (mut from, mut to) = (connection.stream.try_clone()?, server.try_clone()?);
     let there = thread::spawn(move || io::copy(&mut from, &mut to));
-    // The handshakes have tests of their own.
+    // Other tests cover the handshakes.
     let last = 1 + random.below(8);
     for number in 0.. {
-        // The others come within this time, or have nothing to be answered.
+        // The other answers arrive within this time, or there is nothing to answer.
         server.set_read_timeout((number > last).then_some(Duration::from_millis(5)))?;
         let Ok(frame) = read_frame(&mut server) else { break };
         let bytes = if number == last { mutated(frame, &mut random) } else { framed(&frame) };

@@ -10,10 +10,10 @@ use super::bytes::greeting;
 use crate::util::fake_server::{Connection, FakeServer};
 use crate::util::{BRIEFLY, Events, SESSION, client_of, said};
 
-/// More than all buffers on the way hold.
+/// More than all buffers between client and server hold.
 const COUNT: usize = 32;
 
-/// A client of a server that opens a session and then never reads, on so many connections.
+/// A client of a server that opens a session and then never reads, on this number of connections.
 fn deaf(times: usize) -> (FakeServer, ZooKeeper) {
     let fake_server = FakeServer::new(shared_server().address(), move |connection| {
         if connection.number >= times {
@@ -47,7 +47,7 @@ fn server_that_never_reads_blocks_nobody() {
     for call in [brief.exists("/").map(drop), brief.add_auth("digest", b"a:b")] {
         assert_eq!(said(call).0, ErrorKind::Timeout);
     }
-    // The server is given up in time, and its unread requests are not sent to the next one.
+    // The client leaves the server in time, and its unread requests are not sent to the next server.
     events.until(SessionEventKind::Resumed);
     client.exists("/").unwrap();
     assert_eq!(client.session_id(), session);
@@ -68,7 +68,7 @@ fn client_at_a_server_that_never_reads_ends_in_time() {
     }
 }
 
-/// A server that grants the shortest timeout must not limit the next one to a third of that, which no network meets.
+/// A server that grants the shortest timeout must not limit the next one to a third of it, too little for any network.
 #[test]
 fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
@@ -80,7 +80,7 @@ fn tiny_session_timeout_leaves_time_for_the_next_server() {
     let fake_server = FakeServer::new(shared_server().address(), hurry);
     let client = client_of(&fake_server.address(), SESSION);
     said(client.with_timeout(BRIEFLY).exists("/"));
-    // The real server does not know this session.
+    // The real server does not have this session.
     let events = Events::of(&client);
     fake_server.change(|connection| {
         thread::sleep(LATE);

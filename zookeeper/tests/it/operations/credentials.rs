@@ -1,4 +1,4 @@
-//! Credentials: sent on every connection, and shown to nobody else.
+//! Credentials are sent on every connection, and are not shown to anyone else.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn server_reports_the_identities_of_the_client() {
     let own = [("ip", "127.0.0.1"), ("digest", "owner"), ("digest", "second")];
     let own = own.map(|(scheme, user)| (scheme.to_owned(), user.to_owned()));
     match client.who_am_i() {
-        // Servers before 3.7 do not know the request.
+        // Servers before 3.7 do not support the request.
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unimplemented),
         Ok(first) => {
             assert_eq!(first, own[..1]);
@@ -66,7 +66,7 @@ fn refused_credentials_are_named_and_the_session_continues() {
         let (kind, text) = said(stage.client.add_auth("nonsense", b"secret-x"));
         assert_eq!(kind, ErrorKind::AuthFailed);
         assert!(text.contains("`nonsense`") && !text.contains("secret-x"), "{text}");
-        // The server hangs up.
+        // The server closes the connection.
         stage.events.until(SessionEventKind::Resumed);
         stage.client.get_data(&path).unwrap();
     }

@@ -20,7 +20,7 @@ fn paths_are_below_the_root_and_shown_without_it() {
     assert_eq!(numbered.unwrap().0, "/a/n-0000000000");
     assert_eq!(client.get_data("/a").unwrap().0, b"below");
     assert_eq!(client.get_children("/a").unwrap().0, ["n-0000000000"]);
-    // A number may be the whole name.
+    // The whole name may be a number.
     let nameless = client.create("/", b"", &acl, CreateMode::PersistentSequential);
     assert_eq!(nameless.unwrap().0, "/0000000001");
     let results = client.multi(&[
@@ -39,7 +39,7 @@ fn paths_are_below_the_root_and_shown_without_it() {
     let (_, text) = said(client.set_data("/a", b"", None));
     assert!(text.contains("`/a`"), "as the path was given: {text}");
 
-    // The root itself is a slash.
+    // The path of the root itself is a slash.
     client.set_data("/", b"root", None).unwrap();
     assert_eq!(probe.get(&root).unwrap().unwrap().0, b"root");
     assert_eq!(client.get_data("/").unwrap().0, b"root");

@@ -21,7 +21,7 @@ impl Events {
         Events { _listener: listener, events, seen: RefCell::default() }
     }
 
-    /// Waits for the next event of this kind, and skips all before.
+    /// Waits for the next event of this kind, and skips all events before it.
     #[track_caller]
     pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
         loop {

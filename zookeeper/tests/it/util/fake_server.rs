@@ -1,4 +1,4 @@
-//! A listener with bad manners that can also behave. Then it passes everything on to a real server.
+//! A listener that misbehaves on demand, or passes everything on to a real server.
 
 use std::io::{self, Read, Write};
 use std::mem::take;
@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::util::SOON;
 
-/// The treatment of a connection, which ends with it.
+/// What happens to a connection. The connection ends with it.
 pub(crate) type Manner = Arc<dyn Fn(&mut Connection) -> io::Result<()> + Send + Sync>;
 
-/// Listens until it is dropped. The drop ends everything.
+/// Listens until it is dropped, which ends everything.
 pub(crate) struct FakeServer {
     state: Arc<State>,
     acceptor: Option<JoinHandle<()>>,
@@ -24,7 +24,7 @@ pub(crate) struct FakeServer {
 struct State {
     address: SocketAddr,
     server: SocketAddr,
-    /// The treatment of the next connections.
+    /// What happens to the next connections.
     manner: Mutex<Manner>,
     connections: AtomicUsize,
     is_closing: AtomicBool,
@@ -36,13 +36,13 @@ struct State {
 /// A connection from the client.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// How many have come before.
+    /// The number of earlier connections.
     pub(crate) number: usize,
     state: Arc<State>,
 }
 
 impl FakeServer {
-    /// Treats every connection like this until told otherwise. A treatment may use the real server.
+    /// Handles every connection like this until it is changed. A handler may use the real server.
     pub(crate) fn new(
         server: SocketAddr,
         manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
@@ -70,14 +70,14 @@ impl FakeServer {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Treats the next connections like this, and ends the present ones.
+    /// Handles the next connections like this, and ends the present ones.
     pub(crate) fn change(
         &self,
         manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) {
         let mut now = self.state.manner.lock().unwrap();
         *now = Arc::new(manner);
-        // This ends no connection with the new treatment: those wait for the mutex.
+        // No connection of the new kind is ended: those wait for the mutex.
         self.state.cut();
     }
 
@@ -142,17 +142,17 @@ impl Connection {
         self.stream.write_all(&framed(frame))
     }
 
-    /// Hangs up.
+    /// Closes the connection.
     pub(crate) fn leave(&mut self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Both)
     }
 
-    /// Waits until the client hangs up: to close with unread bytes would reset the connection.
+    /// Waits until the client closes the connection: closing it with unread bytes would reset it.
     pub(crate) fn linger(&mut self) -> io::Result<()> {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
     }
 
-    /// Waits until the client hangs up, and returns false if it has not in this time. Its last bytes may be
+    /// Waits until the client closes the connection. Returns false if it has not in this time. Its last bytes may be
     /// unread.
     pub(crate) fn has_left_within(&self, longest: Duration) -> io::Result<bool> {
         let longest = longest.try_into().expect("no long time");
@@ -160,7 +160,7 @@ impl Connection {
         Ok(poll(&mut end, Some(&longest))? > 0)
     }
 
-    /// Reads nothing until the client hangs up.
+    /// Reads nothing until the client closes the connection.
     pub(crate) fn ignore(&mut self) -> io::Result<()> {
         assert!(self.has_left_within(SOON)?, "the client has not left");
         Ok(())
@@ -182,7 +182,7 @@ impl Connection {
         Ok(server)
     }
 
-    /// Passes what comes on to the server, and its answers back: `send` gets each piece, and whether it is of
+    /// Passes incoming bytes on to the server, and its answers back. `send` gets each piece, and whether it belongs to
     /// an answer.
     pub(crate) fn relay(
         &self,

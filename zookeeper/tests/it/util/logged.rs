@@ -18,7 +18,7 @@ pub(crate) struct Logger {
     changed: Condvar,
     /// The number of threads that wait to write a line.
     waiting: AtomicUsize,
-    /// It panics when it is asked whether a line is wanted.
+    /// It panics in its check of the log level.
     panics: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// All lines about `about` since the first call, of any level. Call it once before the lines are due.
+/// Returns all lines about `about` since the first call, of any level. Call it once before the lines are written.
 pub(crate) fn logged(about: &str) -> Vec<String> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

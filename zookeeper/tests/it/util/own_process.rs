@@ -10,13 +10,13 @@ use zoolock_test_support::Server;
 
 const VARIABLE: &str = "ZOOLOCK_ZOOKEEPER_TEST_ALONE";
 
-/// Runs this closure of a test alone, in a new process, with a server for it, which gets much to do.
+/// Runs this closure of a test alone, in a new process with its own server, which is very busy.
 #[track_caller]
 pub(crate) fn in_own_process<T: FnOnce()>(test: T) {
     if env::var_os(VARIABLE).is_some() {
         return test();
     }
-    // It has the name of its test, behind that of the binary.
+    // The type's name contains that of the test, after that of the binary.
     let name = type_name::<T>().trim_end_matches("::{{closure}}");
     let name = name.split_once("::").unwrap().1;
     let server = Server::start().unwrap();

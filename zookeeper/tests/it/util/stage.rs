@@ -8,7 +8,7 @@ use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use super::{Events, client_of, root};
 
-/// A client behind a new proxy, and a node for this test alone.
+/// A client behind a new proxy, and a node for this test only.
 pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) client: ZooKeeper,
@@ -48,7 +48,7 @@ impl Stage {
         shared_probe().unwrap()
     }
 
-    /// Ends the connection. Returns when the client knows; it cannot connect again before
+    /// Ends the connection. Returns when the client has detected it; it cannot connect again before
     /// [`FaultProxy::restore`].
     pub(crate) fn suspend(&self) {
         self.proxy.cut_off();
