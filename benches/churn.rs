@@ -3,10 +3,10 @@
 //!
 //! `cargo bench -p zoolock-benches --bench churn -- [--turns N] [--threads N]`
 //!
-//! The output has a line of JSON every few seconds, and at the end. The bench fails if the server
-//! then has more than [`LEFT`] nodes beyond those that it had at the beginning. This server never
-//! removes empty directories itself, so the client has deleted whatever is gone. Its log takes about
-//! half a gigabyte of the temporary directory for a million turns.
+//! The output has a line of JSON every few seconds, and at the end. The bench fails if the server then has over
+//! [`LEFT`] nodes more than at the beginning. This server never removes empty directories itself, so the client has
+//! deleted all that are gone. For a million acquisitions, its log takes about half a gigabyte of the temporary
+//! directory.
 
 mod status;
 
@@ -27,13 +27,13 @@ use status::status;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The nodes that may stay: `/orders`, and the directory of the first turn. The client makes these
-/// before it knows whether the server has containers, and leaves them to the server.
+/// The nodes that may stay: `/orders`, and the directory of the first acquisition. The client creates these before it
+/// has found out whether the server supports containers, and leaves them to the server.
 const LEFT: u64 = 2;
 const PAUSE: Duration = Duration::from_secs(5);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Locks and unlocks at ever new paths, and counts the nodes that are left.
+/// Locks and unlocks at paths that are always new, and counts the nodes that are left.
 #[derive(Parser)]
 struct Options {
     /// The number of paths.
@@ -42,7 +42,7 @@ struct Options {
     /// The number of threads.
     #[arg(long, default_value_t = 64)]
     threads: usize,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -1,5 +1,5 @@
-//! Cuts a busy client's connection again and again, and measures until every held lock is held
-//! again, on the resumed session, and until the watches of all that wait are set again.
+//! Breaks a busy client's connection repeatedly. Measures the time until every held lock is held
+//! again on the resumed session, and until the watches of all waiters are set again.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a connection lasts before it is cut. The client replaces such a connection at once.
+/// How long a connection lasts before it is broken. The client replaces such a connection at once.
 /// After a shorter one, it pauses first, because the server may accept connections only to close
 /// them.
 const LASTED: Duration = Duration::from_millis(1100);
-/// The time between two looks.
+/// The time between two polls.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The times that one recovery took, from the cut.
+/// The times of one recovery, from the break on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recovery {
     /// Until every held lock was held again.
     pub(crate) held: Duration,
-    /// Until all watches were set again, too.
+    /// Until all watches were set again as well.
     pub(crate) waiting: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Cuts {
         })
     }
 
-    /// Cuts the connection once, after it has lasted long enough.
+    /// Breaks the connection once, after it has lasted long enough.
     pub(crate) fn cut(&self) -> Result<Recovery> {
         thread::sleep(LASTED);
         let before = self.client.stats();
@@ -69,7 +69,7 @@ impl Cuts {
                 && self.holds.iter().all(|hold| hold.state() == HoldState::Held)
         });
         let held = cut.elapsed();
-        // The client sets its watches before it sends other requests. So the answer to this request
+        // The client sets its watches before it sends other requests, so the answer to this request
         // shows that they are set.
         self.client.contenders("/nothing-is-here")?;
         let waiting = cut.elapsed();
@@ -98,7 +98,7 @@ fn hold(client: &Client, count: usize) -> Result<Vec<DistributedLock>> {
     (0..count).map(lock).collect()
 }
 
-/// Waits for a condition, with looks that are shorter than the times measured.
+/// Waits for a condition, polling at intervals that are shorter than the times measured.
 fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
@@ -122,7 +122,7 @@ impl Queue {
         let probe = Probe::connect(server)?;
         let (mut waiting, token) = (Vec::new(), CancelToken::new());
         for _ in 0..count {
-            // Each read has a node. Other calls of one client for a path wait in the process.
+            // Each read has its own node. Other calls of one client for a path wait in the process.
             let lock = DistributedRwLock::new(client, &path)?.reader();
             let wait = Wait::FOREVER.cancelled_by(&token);
             let builder = thread::Builder::new().stack_size(256 * 1024);

@@ -1,12 +1,11 @@
-//! Compares the queue of `DistributedLock` with the single node of `EphemeralLock`, for growing
-//! numbers of contenders: hand-overs a second, and the requests that they cost.
+//! Compares the queue of `DistributedLock` with the single node of `EphemeralLock`, for growing numbers of contenders:
+//! hand-overs per second, and the requests that they cost.
 //!
 //! `cargo bench -p zoolock-benches --bench herd -- [--rounds N] [--seconds S] [--sync] [--clients 2,4,8]`
 //!
-//! Each contender has its own client. After its unlock, it waits until another one has the lock
-//! before it contends again. So every grant is a hand-over, and all contenders but one or two wait
-//! at any time. Rounds of both locks alternate. The output has a line of JSON for each round, and a
-//! table of the medians at the end.
+//! Each contender has its own client. After its unlock, it waits until another one has the lock before it contends
+//! again. Therefore, every grant is a hand-over, and all contenders except one or two wait at any time. Rounds of both
+//! locks alternate. The output has a line of JSON for each round, and a table of the medians at the end.
 
 use std::error::Error;
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// Long, so that almost all requests counted are those of the locks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Passes one lock around among more and more clients.
+/// Passes one lock around between more and more clients.
 #[derive(Parser)]
 struct Options {
     /// The number of rounds of each lock; the table shows medians.
@@ -38,7 +37,7 @@ struct Options {
     /// The numbers of contenders.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8, 16, 32, 64])]
     clients: Vec<usize>,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -51,7 +50,7 @@ const LOCKS: [(&str, Make); 2] = [
     ("DistributedLock", |client, path| DistributedLock::new(client, path).map(Into::into)),
 ];
 
-/// The figures of one round.
+/// The metrics of one round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     hand_overs_per_second: f64,

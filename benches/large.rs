@@ -3,9 +3,9 @@
 //!
 //! `cargo bench -p zoolock-benches --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
 //!
-//! The waiters are threads of ten clients, each with its own lock object. The threads of a client
-//! queue in the process, and each client has one node on the server. 0 leaves out a part. The output
-//! has a line of JSON for each size, and the tables at the end.
+//! The waiters are threads of ten clients, each with its own lock object. The threads of a client queue in the process,
+//! and each client has one node on the server. 0 skips a part. The output has a line of JSON for each size, and the
+//! tables at the end.
 
 mod sleepers;
 mod status;
@@ -28,7 +28,7 @@ use status::status;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The figures of one size, with their names.
+/// The metrics of one size, with their names.
 type Row = Vec<(&'static str, f64)>;
 
 const CLIENTS: usize = 10;
@@ -55,7 +55,7 @@ struct Options {
     /// The numbers of locks that one client holds.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000])]
     held: Vec<usize>,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -78,7 +78,7 @@ fn rows(sizes: &[usize], measure: fn(usize) -> Result<Row>) -> Result<Vec<Row>> 
     sizes.iter().filter(|size| **size > 0).map(row).collect()
 }
 
-/// A column for each figure.
+/// A column for each metric.
 fn table(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let names: Vec<_> = first.iter().map(|(name, _)| *name).collect();
@@ -89,21 +89,21 @@ fn table(rows: &[Row]) {
     }
 }
 
-// ---- those who wait
+// ---- waiting threads
 
 /// Threads that wait for one lock, and their results.
 struct Queue {
     threads: Vec<(CancelToken, JoinHandle<zoolock::Result<Instant>>)>,
     stage: Arc<Barrier>,
     grants: Arc<Mutex<Vec<Instant>>>,
-    /// The place where the last holder waits, when the hand-overs are over.
+    /// The last holder waits here when the hand-overs are over.
     end: Arc<Barrier>,
     /// The number of grants after which the hand-overs are over.
     last: usize,
 }
 
 impl Queue {
-    /// Starts the threads, which stand still at first.
+    /// Starts the threads, which are parked at first.
     fn new(clients: &[Client], path: &str, number: usize) -> Result<Queue> {
         let last = HAND_OVERS.min(number - number / 10);
         let mut queue = Queue {
@@ -230,7 +230,7 @@ fn queue(number: usize) -> Result<Row> {
     ])
 }
 
-// ---- one who holds
+// ---- one client that holds locks
 
 fn holder(number: usize) -> Result<Row> {
     let server = Server::start()?;
@@ -244,7 +244,7 @@ fn holder(number: usize) -> Result<Row> {
     locks = self::locks(&client, number)?;
     let by_many = timed(|| lock_all(&locks, THREADS))?;
 
-    // By now all nodes are watched: a quarter of the session timeout after their grants.
+    // By now, all nodes are watched: this happens a quarter of the session timeout after their grants.
     let (one, mut cycles) = (DistributedLock::new(&client, fresh_path("one-more"))?, Vec::new());
     while cycles.len() < 1000 || !watched() {
         cycles.push(timed(|| Ok(one.lock().and_then(|()| one.unlock())?))?);
@@ -283,7 +283,7 @@ fn holder(number: usize) -> Result<Row> {
         wait_until("held again", PATIENCE, || {
             client.stats().connections > connections && holds.iter().all(Hold::is_held)
         });
-        // The answer to this request comes after those to the watches.
+        // The answer to this request arrives after those to the watches.
         client.contenders("/nothing-is-here")?;
         Ok(())
     })?;
@@ -331,7 +331,7 @@ fn lock_all(locks: &[DistributedLock], threads: usize) -> Result<()> {
     })
 }
 
-// ---- figures
+// ---- metrics
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p zoolock-benches --bench memory -- [--waiters 10,100,1000] [--locks N]`
 //!
-//! Threads are started first, and stand still. Then each thread creates a lock object and waits for
+//! Threads are started first, and are parked. Then each thread creates a lock object and waits for
 //! a lock that another client holds. The result is the growth of the heap, divided by the number of
 //! threads. The output has a line of JSON for each size.
 
@@ -36,7 +36,7 @@ struct Options {
     /// The number of locks that they wait for, spread evenly.
     #[arg(long, default_value_t = 10)]
     locks: usize,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -81,7 +81,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
             mem::replace(&mut last, now) == now
         });
     };
-    // One waiter comes before the measurement, so that the client has its own memory.
+    // One waiter starts before the measurement, so that the client has its own memory already.
     let mut crowd = Crowd::new(&client, &paths, locks);
     crowd.go();
     await_all(held.len() + locks);
@@ -101,7 +101,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
     Ok(grown)
 }
 
-/// Threads that exist, and stand still until they may start.
+/// Threads that have started, and are parked until they may begin.
 struct Crowd {
     stage: Arc<Barrier>,
     threads: Vec<JoinHandle<LockError>>,
@@ -128,7 +128,7 @@ impl Crowd {
 fn wait(client: &Client, stage: &Barrier, path: &str) -> LockError {
     stage.wait(); // all are there
     stage.wait(); // all go
-    // Each read has a node. Other calls of one client for a path wait in the process.
+    // Each read has its own node. Other calls of one client for a path wait in the process.
     let waited = DistributedRwLock::new(client, path).and_then(|lock| lock.reader().lock());
     waited.expect_err("somebody else has the lock")
 }

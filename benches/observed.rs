@@ -1,9 +1,9 @@
-//! Measures the cost of an observer for each turn.
+//! Measures the cost of an observer for each acquisition.
 //!
-//! Short blocks of turns, with and without an observer, come in random order. So other work of the
-//! machine affects both alike. An observer costs work of the calling thread. The output has the
-//! processor time of that thread beside the duration of a turn, because a busy machine changes it
-//! little.
+//! Short blocks of acquisitions, with and without an observer, come in random order, so that other
+//! work of the machine affects both alike. An observer uses the calling thread. The output has the
+//! processor time of that thread beside the duration of an acquisition, because a busy machine
+//! changes it little.
 
 use std::fs;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use zoolock_test_support::{Server, fresh_path};
 const BLOCKS: usize = 100;
 const TURNS: u32 = 100;
 
-/// An observer that adds up figures, as an exporter does.
+/// An observer that adds up numbers, as an exporter does.
 #[derive(Default)]
 struct Sums([AtomicU64; 4]);
 
@@ -82,7 +82,7 @@ fn main() {
 
 /// Returns the processor time of this thread.
 fn work() -> Duration {
-    // The system updates the figure when the thread yields.
+    // The system updates this number when the thread yields.
     thread::yield_now();
     let line = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanos = line.split(' ').next().and_then(|nanos| nanos.parse().ok());

@@ -1,5 +1,5 @@
-//! Measures how long a client takes to recover from the loss of its connection: from the cut until
-//! every held lock is held on the next connection, and until every waiting lock has its queue
+//! Measures how long a client takes to recover from the loss of its connection: from the break
+//! until every held lock is held on the next connection, and until every waiting lock has its queue
 //! position there.
 //!
 //! `cargo bench -p zoolock-benches --bench recover -- [--rounds N] [--held N] [--waiting N]`
@@ -16,10 +16,10 @@ use zoolock_test_support::connect_string;
 
 use cut::Cuts;
 
-/// Cuts a busy client's connection again and again and measures how long it takes to recover.
+/// Breaks a busy client's connection repeatedly, and measures how long it takes to recover.
 #[derive(Parser)]
 struct Options {
-    /// The number of cuts.
+    /// The number of breaks.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// The number of locks held all the time.
@@ -28,7 +28,7 @@ struct Options {
     /// The number of threads that wait for one lock.
     #[arg(long, default_value_t = 1000)]
     waiting: usize,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }

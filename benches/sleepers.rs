@@ -1,4 +1,4 @@
-//! Counts the threads of a process that are asleep, by what the kernel says of them.
+//! Counts the threads of a process that are asleep, as the kernel reports them.
 
 use std::fs;
 use std::io::Result;

@@ -1,5 +1,5 @@
-//! Cases that only this library has, beside the time of a write on its server. No other contestant
-//! is compared.
+//! Cases that only this library has, beside the duration of a write on its server. They are not
+//! compared with other contestants.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::workload::Case;
 
 /// The number of locks held while the connection is cut.
 pub(crate) const HELD: usize = 8;
-/// The number of times in a round that are shorter than a cut.
+/// The number of measurements in a round for times that are shorter than a break.
 const EACH: usize = 100;
 
 /// The times of some operations.

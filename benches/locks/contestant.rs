@@ -78,7 +78,7 @@ impl Contestant {
     pub(crate) fn version(&self) -> Option<String> {
         let name = match self.name {
             CURATOR | KAZOO => return None,
-            // Spoken to without a library.
+            // The server is accessed without a library.
             REDIS | ETCD => return Some(String::new()),
             FLOOR | FLOOR_SINGLE => "zookeeper",
             ZOOKEEPER_CLIENT => ZOOKEEPER_CLIENT,

@@ -1,6 +1,6 @@
 //! The lock service of etcd, by its JSON gateway, which etcd documents for programs without gRPC. A
 //! waiter's key belongs to a lease. Each connection has its own lease, because two calls with the
-//! same lease would have the lock together.
+//! same lease would hold the lock together.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ pub(crate) fn connect(address: &str) -> Box<dyn Session> {
     }))))
 }
 
-/// A connection to the HTTP door of a server.
+/// A connection to the HTTP port of a server.
 pub(crate) struct Gateway(BufReader<TcpStream>);
 
 impl Gateway {

@@ -1,4 +1,4 @@
-//! Figures by their names: those of a round, and the medians of rounds.
+//! Metrics by their names: those of a round, and the medians of rounds.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ pub(crate) const TRANSACTIONS: &str = "transactions";
 pub(crate) const SYNCS: &str = "syncs";
 /// Requests per operation, by the client's count.
 pub(crate) const OWN_REQUESTS: &str = "own_requests";
-/// Resident memory of a waiter, beyond that of a parked thread.
+/// Resident memory of a waiter, in addition to that of a parked thread.
 pub(crate) const KIB_PER_WAITER: &str = "kib_per_waiter";
-/// Threads of the process, beyond those that it had without a session.
+/// Threads of the process, in addition to those that it had without a session.
 pub(crate) const THREADS: &str = "threads";
 
-/// The operations of the fastest thread for each one of the slowest. All threads want the lock all the
-/// time, so 1 is a fair lock.
+/// The operations of the fastest thread for each operation of the slowest. All threads want the lock all the time, so 1
+/// is a fair lock.
 pub(crate) const FAIRNESS: &str = "fairness";
 
 const ALL: [&str; 11] = [
@@ -43,13 +43,13 @@ const ALL: [&str; 11] = [
     FAIRNESS,
 ];
 
-/// More than this for the fastest thread, and the rate is not compared with others.
+/// If the fastest thread has more than this, the rate is not compared with others.
 pub(crate) const UNFAIR: f64 = 10.0;
 
 const NANOS: f64 = 1e9;
 const NANOS_PER_MICRO: f64 = 1e3;
 
-/// Some of the figures above.
+/// Some of the metrics above.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Figures(BTreeMap<&'static str, f64>);
@@ -93,13 +93,13 @@ impl Figures {
         self.0.get(name).copied()
     }
 
-    /// Returns whether one thread did most of the work. Such a rate says little of a lock: it is that of
-    /// one thread that finds the lock free each time.
+    /// Returns whether one thread did most of the work. Such a rate says little about a lock: it is that of one thread
+    /// for which the lock is always free.
     pub(crate) fn is_of_one_thread(&self) -> bool {
         self.get(FAIRNESS).is_some_and(|fairness| fairness > UNFAIR)
     }
 
-    /// Returns the median of each figure.
+    /// Returns the median of each metric.
     pub(crate) fn medians(rounds: &[Figures]) -> Figures {
         let names = rounds.iter().flat_map(|round| round.0.keys());
         let median = |name: &&'static str| {

@@ -37,7 +37,7 @@ fn processor() -> String {
     name.map_or("of an unknown model".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// Returns the kind of file system of a directory, a disk's or one in memory, and its device.
+/// Returns the kind of file system of a directory, on a disk or in memory, and its device.
 fn file_system(folder: &Path) -> (String, String) {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -67,7 +67,7 @@ fn sync_time() -> Outcome<Duration> {
     Ok(times[WRITES / 2])
 }
 
-/// Returns the version of a package by the lock file. Also says the commit of this library.
+/// Returns the version of a package from the lock file, and the commit of this library.
 pub(crate) fn locked_version(package: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();

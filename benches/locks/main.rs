@@ -1,4 +1,4 @@
-//! Compares the speed of the locks with that of other libraries, in rounds in which all take turns.
+//! Compares the speed of the locks with that of other libraries, in rounds in which all take part in turn.
 //!
 //! `cargo bench -p zoolock-interop --features classic --bench locks -- [--only many,queue]
 //! [--peers raw,curator] [--ensemble] [--rounds N] [--quick] [--report DIR] [--from FILE]`
@@ -81,12 +81,12 @@ struct Options {
     /// --only.
     #[arg(long)]
     from: Option<PathBuf>,
-    /// Run as a contestant: the bench starts itself so.
+    /// Run as a contestant; the bench starts itself in this way.
     #[arg(long, hide = true, requires = "server")]
     contestant: Option<String>,
     #[arg(long, hide = true)]
     server: Option<String>,
-    /// What `cargo bench` passes.
+    /// The argument that `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -137,7 +137,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
     Ok(())
 }
 
-/// Starts the contestants that are wanted and installed.
+/// Starts the requested contestants that are installed.
 fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>>> {
     let all = contestant::all();
     let names: Vec<_> = all.iter().map(|contestant| contestant.name).collect();
@@ -153,7 +153,7 @@ fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>
     Ok(running)
 }
 
-/// Prints the figures of a round, or why it failed.
+/// Prints the metrics of a round, or why it failed.
 fn line(case: Case, name: &str, round: usize, measured: &Result<Figures, String>) {
     let (workload, size) = (case.workload.name(), case.size);
     let mut line = json!({
@@ -166,8 +166,7 @@ fn line(case: Case, name: &str, round: usize, measured: &Result<Figures, String>
     println!("{line}");
 }
 
-/// Runs all rounds of a case. Each contestant comes once a round, and another contestant comes
-/// first each time.
+/// Runs all rounds of a case. Each contestant runs once per round, and the first one changes from round to round.
 fn compare(
     case: Case,
     running: &mut [Running],

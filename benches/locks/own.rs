@@ -1,4 +1,4 @@
-//! This library. Another variant of the options is one more line.
+//! This library. Another variant of the options needs one more line.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! A pool of connections, for protocols that answer one request at a time. It has as many as
-//! threads need at once.
+//! threads need at the same time.
 
 use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
@@ -21,8 +21,8 @@ impl<C> Pool<C> {
         idle.map_or_else(|| (self.open)(), Ok)
     }
 
-    /// Gives a connection back, after the answer to its last request was read. Drop a connection
-    /// that has failed instead.
+    /// Returns a connection after the answer to its last request was read. Drop a connection that
+    /// has failed instead.
     pub(crate) fn give_back(&self, connection: C) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(connection);

@@ -6,20 +6,20 @@
 //!
 //! | line | what it does | answer |
 //! |---|---|---|
-//! | `sessions N` | opens N sessions, in place of those before | |
+//! | `sessions N` | opens N sessions, which replace earlier ones | |
 //! | `bench WHAT T SECONDS P` | T threads of each session repeat WHAT at path P, for so many seconds | times |
 //! | `version` | (programs in other languages) | the versions of the client and of its language |
 //! | `requests` | | requests of all sessions so far, if the client counts them |
 //! | `hold P` | takes the lock at P, in a new session | |
-//! | `waiters N P` | starts N threads with a lock object each, which stand still | |
-//! | `queue` | lets these threads begin: each locks and unlocks once | |
+//! | `waiters N P` | starts N threads with a lock object each, which are parked | |
+//! | `queue` | starts these threads: each locks and unlocks once | |
 //! | `release` | unlocks the lock of `hold`, and waits for the threads | times, from one grant to the next |
 //!
-//! WHAT is `own`: each thread locks and unlocks at its own path below P; `new`: the same, at a path
-//! below P that was never used; `one`: the same at P itself, with one lock object for each session;
-//! `object`: the same at P, with a lock object for each turn; `try`: a `try_lock` that must fail; or
-//! `read-write`: nine reads and a write. Times are in nanoseconds: the time of all operations; then
-//! how many each thread has done, with commas between, or `-`; then the time of each operation.
+//! WHAT is `own`: each thread locks and unlocks at its own path below P; `new`: the same, at a path below P that was
+//! never used; `one`: the same at P itself, with one lock object for each session; `object`: the same at P, with a lock
+//! object for each acquisition; `try`: a `try_lock` that must fail; or `read-write`: nine reads and a write. Times are
+//! in nanoseconds: the time of all operations; then how many each thread has done, with commas between, or `-`; then
+//! the time of each operation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, LazyLock};
@@ -32,10 +32,10 @@ use crate::session::{Exclusive, Outcome, Session, Side};
 
 /// The stack of a thread: enough for a call, and little enough for a thousand threads.
 const STACK: usize = 256 * 1024;
-/// How many paths were used so far that were never used before. Another process begins elsewhere.
+/// The number of never-used paths so far. Another process begins elsewhere.
 static PATHS: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(u64::from(std::process::id()) << 32));
-/// One in so many operations on a read-write lock is a write.
+/// One in this number of operations on a read-write lock is a write.
 const WRITE_EACH: usize = 10;
 
 /// Opens a session.
@@ -163,7 +163,7 @@ impl Program {
                 ("read-write", _) => {
                     let read = session.lock(path, Side::Read)?;
                     let write = session.lock(path, Side::Write)?;
-                    // The threads do not all write at the same time.
+                    // The threads must not all write at the same time.
                     let first = number * 7 + thread * 3;
                     Box::new(move |done| {
                         let writes = (first + done).is_multiple_of(WRITE_EACH);

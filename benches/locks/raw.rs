@@ -1,6 +1,6 @@
-//! The floor: the crate `zoolock-zookeeper`, called on the caller's thread. A turn is a create, a list, a
-//! watch on the node ahead if there is one, and a delete. Nothing survives a lost connection. The
-//! floor of a single-node lock is a create and a delete.
+//! The floor: the crate `zoolock-zookeeper`, called on the caller's thread. An acquisition is a create, a list, a watch
+//! on the node ahead if there is one, and a delete. A lost connection is an error. The floor of a single-node lock is a
+//! create and a delete.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};

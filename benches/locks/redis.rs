@@ -1,5 +1,5 @@
 //! A lock on one Redis, as Redis documents it: `SET key token NX PX`, and a script that deletes the
-//! key if it still has the client's token. A waiter asks again and again.
+//! key if it still has the client's token. A waiter polls.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -25,7 +25,7 @@ pub(crate) struct Results {
     pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
     /// The results of the cases that only this library has.
     pub(crate) spans: Vec<Spans>,
-    /// The rounds that failed, and why.
+    /// The rounds that failed, and the reasons.
     pub(crate) failures: Vec<(Case, &'static str, String)>,
     /// The machine of the run.
     pub(crate) machine: String,
@@ -83,7 +83,7 @@ impl Results {
         self.spans.push(spans);
     }
 
-    /// Returns a series for each contestant: a figure of a workload, by size.
+    /// Returns a series for each contestant: a metric of a workload, by size.
     fn by_size(&self, workload: Workload, of: fn(&Figures) -> Option<f64>) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         for (case, figures) in self.cases.iter().filter(|(case, _)| case.workload == workload) {

@@ -17,7 +17,7 @@ use crate::workload::{Case, Workload};
 
 /// The longest wait: enough for a thousand waiters of the slowest contestant, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(120);
-/// The warm-up before a round, as a part of it. It is not counted.
+/// The warm-up before a round, as a part of the round. It is not counted.
 const WARM_UP: f64 = 0.25;
 
 pub(crate) struct Running<'a> {
@@ -65,7 +65,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Replaces the process after a round that failed, which may still be busy with it.
+    /// Replaces the process after a round that failed, because the process may still be busy with it.
     pub(crate) fn restart(&mut self, warm_up: f64) -> Outcome<()> {
         let new = Running::start(self.contestant, self.servers)?;
         *self = new.ok_or("it can no longer be started")?;

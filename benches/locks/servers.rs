@@ -95,7 +95,7 @@ impl Servers {
         Ok(service.as_ref().map(|service| service.address.to_string()))
     }
 
-    /// Returns the versions of the servers that run, and of what runs them.
+    /// Returns the versions of the running servers, and of what runs them.
     pub(crate) fn versions(&self) -> Outcome<Vec<String>> {
         let mut versions = Vec::new();
         if self.zookeeper.get().is_some() {
@@ -107,7 +107,7 @@ impl Servers {
         }
         for (service, program) in [(&self.redis, "redis-server"), (&self.etcd, "etcd")] {
             if matches!(service.get(), Some(Some(_))) {
-                // What comes behind is of no interest: `Redis server v=7.0.15 sha=..`.
+                // What follows is not needed: `Redis server v=7.0.15 sha=..`.
                 let line = first_line(program, &["--version"]);
                 versions.push(line.split(" sha=").next().unwrap_or(&line).to_owned());
             }
@@ -115,7 +115,7 @@ impl Servers {
         Ok(versions)
     }
 
-    /// Returns the counts so far, if the server counts, less the bench's own requests.
+    /// Returns the counts so far, if the server counts, minus the bench's own requests.
     pub(crate) fn counters(&self, kind: Kind) -> Outcome<Option<Counters>> {
         if kind != Kind::ZooKeeper {
             return Ok(None);
@@ -133,7 +133,7 @@ impl Servers {
         Ok(Some(Counters {
             requests: sum(&|name| name == "zk_packets_received") - self.asked.get(),
             events: sum(&|name| name.starts_with("zk_sum_node_") && name.ends_with("_watch_count")),
-            // The upper half is the number of the election, which was before the first count.
+            // The upper half is the number of the election, which preceded the first count.
             transactions: u64::from_str_radix(zxid.ok_or("no zxid")?, 16)?,
             syncs: sum(&|name| name == "zk_cnt_fsynctime"),
         }))
@@ -196,7 +196,7 @@ fn get_or_start(
     cell.get().ok_or_else(|| "no server".into())
 }
 
-/// Ends the server at the end of its standard input, and so at any end of this process.
+/// Ends the server at the end of its standard input, which happens at any end of this process.
 const WRAPPER: &str = r#"
 exec 3<&0
 "$@" 3<&- </dev/null &

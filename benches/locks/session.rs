@@ -12,7 +12,7 @@ pub(crate) enum Side {
     Write,
 }
 
-/// A client with its own session, or what its protocol has in place of one.
+/// A client with its own session, or the equivalent in its protocol.
 pub(crate) trait Session: Send + Sync {
     /// Returns a lock that several threads may use at once. Sends no request.
     fn lock(&self, path: &str, side: Side) -> Outcome<Box<dyn Exclusive>>;
@@ -34,7 +34,7 @@ pub(crate) trait Exclusive: Send + Sync {
     fn try_lock(&self) -> Outcome<bool>;
 }
 
-/// Returns the error of a client that lacks something.
+/// Returns the error of a client that lacks a feature.
 pub(crate) fn lacks<T>(what: &str) -> Outcome<T> {
     Err(format!("it has no {what}").into())
 }

@@ -15,7 +15,7 @@ use crate::report::Results;
 use crate::servers::Kind;
 use crate::workload::Case;
 
-/// Reads a cell from the figures of a contestant and of those it is compared with.
+/// Reads a cell from the metrics of a contestant and of those that it is compared with.
 type Cell = fn(&Figures, &Reference) -> Option<String>;
 
 struct Reference<'a> {
@@ -40,14 +40,14 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("× raw", |it, to| ratio(it, to.floor)),
 ];
 
-/// Returns the introduction: the machine and the versions, the meaning and the source of the figures.
+/// Returns the introduction: the machine, the versions, and the meaning and source of the metrics.
 pub(crate) fn introduction(results: &Results) -> String {
     let Results { rounds, machine, .. } = results;
     let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd];
     let durability = durability.map(|kind| kind.durability(results.ensemble));
     let mut versions: Vec<_> = results.versions.iter().map(String::as_str).collect();
     versions.retain(|version| !version.is_empty());
-    // Several contestants are of one client, and beside each other.
+    // Several contestants use one client, and are listed beside each other.
     versions.dedup();
     format!(
         "Medians of {rounds} rounds. In each round, every contestant runs once. Servers and clients run on \

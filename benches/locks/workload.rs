@@ -12,21 +12,21 @@ pub(crate) enum Workload {
     Uncontended,
     /// Threads of one client, a path each.
     Many,
-    /// Threads of one client, at each turn a path that was never used.
+    /// Threads of one client, each time at a path that was never used.
     Fresh,
     /// Threads of one client, one lock object.
     Local,
-    /// Threads of one client, one path, a lock object for each turn.
+    /// Threads of one client, one path, and a lock object for each acquisition.
     Object,
     /// Clients with a thread each, one path.
     Handoff,
-    /// A holder, and waiting threads of one client, let in one after another.
+    /// A holder, and waiting threads of one client, which are granted the lock one after another.
     Queue,
     /// A `try_lock` of a lock that another client holds.
     TryBusy,
     /// Clients with a thread each, one read-write lock, nine reads and a write.
     Rw,
-    /// This library only: from a cut connection until all holds and queue positions are back.
+    /// This library only: from a broken connection until all holds and queue positions are back.
     Recover,
 }
 
@@ -123,7 +123,7 @@ impl Workload {
 }
 
 impl Case {
-    /// Returns the name, such as `queue-10`, or the workload alone if there is only one size.
+    /// Returns the name, such as `queue-10`, or only the workload if there is only one size.
     pub(crate) fn name(self) -> String {
         match self.workload {
             Workload::Uncontended | Workload::TryBusy => self.workload.name().to_owned(),

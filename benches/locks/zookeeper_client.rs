@@ -68,7 +68,7 @@ impl Exclusive for Curated {
         Ok(())
     }
 
-    /// The crate has no other way: a task deletes the node later, and does not report the result.
+    /// The crate offers only this: a task deletes the node later, and reports no result.
     fn unlock(&self) -> Outcome<()> {
         let held = self.set_held(None).ok_or("it is not held")?;
         let _entered = self.runtime.enter();

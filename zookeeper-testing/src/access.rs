@@ -1,4 +1,4 @@
-//! Permissions: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Pure.
+//! Permissions: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Without I/O.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
@@ -33,7 +33,7 @@ impl Acl {
     }
 }
 
-/// The scheme of users who may do everything. Clients cannot authenticate with it.
+/// The scheme of users with all permissions. Clients cannot authenticate with it.
 const SUPER: &str = "super";
 
 /// An identity that a connection has proved.
@@ -59,8 +59,8 @@ impl Id {
     }
 }
 
-/// What a client learns about a node that it may not read. This depends on the release, because the fix
-/// of CVE-2024-23944 restricted it.
+/// What a client can find out about a node that it may not read. This depends on the release, because the fix of
+/// CVE-2024-23944 restricted it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRules {
@@ -79,7 +79,7 @@ pub enum ReadRules {
 /// Adds the identity that these credentials authenticate, if it is a new one.
 pub(super) fn authenticate(ids: &mut Vec<Id>, scheme: &str, secret: &[u8]) -> Result<(), Refused> {
     match scheme {
-        // A connection has its address as an identity from the start.
+        // The address of a connection is one of its identities from the start.
         "ip" => Ok(()),
         "digest" => {
             let user = String::from_utf8_lossy(secret);
@@ -102,7 +102,7 @@ pub(super) fn open() -> Arc<[Acl]> {
     Arc::clone(&OPEN)
 }
 
-/// Returns the identity that may do everything.
+/// Returns the identity that has all permissions.
 pub(super) fn superuser() -> Id {
     Id::new(SUPER, String::new())
 }
@@ -144,7 +144,7 @@ fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
 
-/// Returns an address and how many of its first bits matter, from `10.0.0.0/8` or a single address.
+/// Returns an address and the number of its first bits that matter, from `10.0.0.0/8` or a single address.
 fn network(id: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = id.split_once('/').map_or((id, None), |(ip, bits)| (ip, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
@@ -182,7 +182,7 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: i32) -> Result<(), Refused>
     }
 }
 
-/// Returns the ACL for clients that may read it and not set it: without hashes of passwords.
+/// Returns the ACL for clients that may read it but not set it: without hashes of passwords.
 pub(super) fn hidden(acl: &[Acl]) -> Vec<Acl> {
     let mut shown = acl.to_vec();
     for entry in shown.iter_mut().filter(|entry| entry.scheme == "digest") {

@@ -1,13 +1,13 @@
-//! Encodes what servers send: answers and events. Pure.
+//! Encodes what servers send: answers and events. Without I/O.
 
 use crate::access::Acl;
 use crate::terms::{EventType, Stat};
 use crate::wire::Put;
 
-/// The number of an event, in place of a request's.
+/// The number of an event, instead of a request's number.
 pub(crate) const EVENT: i32 = -1;
 
-/// Returns a frame: this body behind its length.
+/// Returns a frame: this body after its length.
 pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     // Most answers are shorter.
     let mut out = Vec::with_capacity(160);
@@ -18,8 +18,8 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Returns the answer to the first request of a connection. A timeout of 0 says that the session is
-/// over. ClickHouse Keeper gives no password, and does not say whether it takes writes.
+/// Returns the answer to the first request of a connection. A timeout of 0 means that the session has ended. ClickHouse
+/// Keeper sends no password, and does not state whether it accepts writes.
 pub(crate) fn connected(timeout: i32, session: i64, password: Option<&[u8]>) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);

@@ -39,8 +39,8 @@ pub enum ChangeKind {
     },
     /// It was deleted.
     Deleted,
-    /// Its data were set to these.
+    /// Its data were replaced by these.
     DataSet(Arc<[u8]>),
-    /// Another ACL was set.
+    /// Its ACL was changed.
     AclSet,
 }

@@ -2,7 +2,7 @@
 //! ends of connections and the next instant come out. A seed decides the rest.
 //!
 //! The servers behave like ZooKeeper's. The leader alone expires sessions and validates writes.
-//! Followers lag, report signs of life twice a tick, and answer reads by themselves, also under a
+//! Followers lag, report signs of life twice a tick, and answer reads by themselves, even under a
 //! deposed leader. A `Server` is an ensemble of one.
 
 mod chance;
@@ -32,7 +32,7 @@ use serving::ServerConnection;
 pub use settings::Settings;
 use settings::Time;
 
-/// Something to send on a connection.
+/// Something that is to be sent on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outgoing {
     /// One frame.
@@ -58,12 +58,12 @@ pub struct Ensemble {
     committed: i64,
     proposed: i64,
     epoch: i64,
-    /// The sessions that a quorum knows, with their timeouts.
+    /// The sessions that a quorum has, with their timeouts.
     sessions: BTreeMap<i64, Time>,
     last_session: i64,
     connections: BTreeMap<u64, ServerConnection>,
     last_connection: u64,
-    /// Sessions whose connections are broken at once.
+    /// Sessions whose connections are always broken at once.
     suspended: BTreeSet<i64>,
     outgoing: Vec<(u64, Outgoing)>,
     /// The committed transactions, if the settings keep them.
@@ -181,7 +181,7 @@ impl Ensemble {
         Some(self.last_connection)
     }
 
-    /// Notes that the client has closed the connection.
+    /// Records that the client has closed the connection.
     pub fn hang_up(&mut self, connection: u64, now: Instant) {
         self.advance(now);
         match self.connections.get(&connection).map(|known| known.server) {
@@ -201,7 +201,7 @@ impl Ensemble {
         self.outgoing.push((connection, Outgoing::Bytes(frame)));
     }
 
-    /// Ends a connection for the server.
+    /// Ends a connection on the server's side.
     fn end(&mut self, connection: u64) {
         if self.connections.contains_key(&connection) {
             self.outgoing.push((connection, Outgoing::End));
@@ -252,7 +252,7 @@ impl Ensemble {
     }
 
     /// Returns the leader that can carry out a change at once. `None` while all servers are down:
-    /// then their files can be changed.
+    /// then, their files can be changed.
     fn operable(&self) -> Result<Option<usize>, Refused> {
         if self.servers.iter().all(|server| !server.up) {
             return Ok(None);
@@ -300,7 +300,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Deletes a node, whatever its ACL says.
+    /// Deletes a node, whatever its ACL is.
     ///
     /// # Errors
     ///

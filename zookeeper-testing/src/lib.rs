@@ -84,8 +84,8 @@ struct ServerState {
     clock: Condvar,
 }
 
-/// One mutex protects all of it, so that each connection receives everything in the order in which
-/// it happened. Other threads write to the connections, without the mutex: see `outgoing`.
+/// One mutex protects all of this, so that each connection receives everything in the order in which it happened. Other
+/// threads write to the connections, without the mutex: see `outgoing`.
 struct Running {
     ensemble: Ensemble,
     writers: BTreeMap<u64, Arc<ServerWriter>>,
@@ -155,26 +155,24 @@ impl Server {
         self.address.to_string()
     }
 
-    /// Breaks the connection of a session, and all later ones that try to resume it, until
-    /// [`resume`](Self::resume). The session ends when its timeout is over, which its client learns after
-    /// `resume`.
+    /// Breaks the connection of a session, and all later ones that try to resume it, until [`resume`](Self::resume).
+    /// The session ends when its timeout is over; its client is notified of this after `resume`.
     pub fn suspend(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.suspend(session_id, now));
     }
 
-    /// Accepts connections of a suspended session again. Its client then learns whether the session
-    /// has ended.
+    /// Accepts connections of a suspended session again. Its client is then notified if the session has ended.
     pub fn resume(&self, session_id: i64) {
         self.shared.with(|ensemble, _| ensemble.resume(session_id));
     }
 
-    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are deleted and
-    /// its connection is broken. Its client learns on the next connection that the session has ended.
+    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are deleted and its connection is
+    /// broken. On the next connection, its client is notified that the session has ended.
     pub fn expire(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.expire(session_id, now));
     }
 
-    /// Deletes a node, whatever its ACL says.
+    /// Deletes a node, whatever its ACL is.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@ use std::net::{Shutdown, TcpStream};
 
 use parking_lot::{Condvar, Mutex};
 
-/// While this many bytes wait, no further request of the client is carried out. Events are added
-/// anyway: each of them replaces a watch.
+/// While this many bytes are waiting, no further request of the client is carried out. Events are
+/// added in any case, because each of them ends a watch.
 const ENOUGH: usize = 1 << 20;
 
 pub(super) struct ServerWriter {
@@ -48,8 +48,8 @@ impl ServerWriter {
         self.changed.wait_while(&mut self.queue.lock(), is_full);
     }
 
-    /// Accepts nothing more, neither to write nor to read. Bytes that were accepted are still
-    /// written, then the connection ends.
+    /// Stops accepting bytes, both to write and to read. Bytes that were accepted are still
+    /// written; then the connection ends.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
@@ -68,7 +68,7 @@ impl ServerWriter {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Waits for bytes. Returns false if there are none and there will be none.
+    /// Waits for bytes. Returns false if there are none and there will not be any.
     fn take(&self, taken: &mut Vec<u8>) -> bool {
         let mut queue = self.queue.lock();
         self.changed.wait_while(&mut queue, |queue| queue.bytes.is_empty() && !queue.is_closed);
@@ -97,7 +97,7 @@ mod tests {
         let outgoing = ServerWriter::new(listener.accept().unwrap().0);
         thread::scope(|scope| {
             scope.spawn(|| outgoing.write());
-            // More than fits between the two, and nobody reads.
+            // More than the buffers between the two can hold, and nothing is read.
             for number in 0..64 {
                 outgoing.push(&vec![number; ENOUGH]);
             }
@@ -128,7 +128,7 @@ mod tests {
         stuck.create("/much", &vec![7; 900_000], &Acl::open(), CreateMode::Persistent).unwrap();
         let (is_stuck, begun) = bounded(1);
         let (end, ended) = bounded::<()>(0);
-        // 60 MB, more than fits between the two; the thread that has to read them is busy.
+        // 60 MB, more than all buffers between the two; the thread that has to read is busy.
         let reads: Vec<_> = stuck.submit(|batch| {
             batch.sync("/").on_done(move |_| {
                 is_stuck.send(()).unwrap();

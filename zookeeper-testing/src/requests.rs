@@ -1,4 +1,4 @@
-//! Decodes the requests of clients. Pure.
+//! Decodes the requests of clients. Without I/O.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct ConnectRequest {
     pub(crate) zxid: i64,
     /// In milliseconds.
     pub(crate) timeout: i32,
-    /// The session to resume; 0 asks for a new one.
+    /// The session to resume; 0 requests a new one.
     pub(crate) session: i64,
     pub(crate) password: Vec<u8>,
 }
@@ -106,7 +106,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         }
         other => match change(other, &mut reader)? {
             Some(op) => Request::Write(op),
-            // Its body is not known either.
+            // The body of this request is unknown as well.
             None => return Ok((xid, Request::Unknown)),
         },
     };
@@ -119,7 +119,7 @@ fn multi_header(reader: &mut Reader<'_>) -> Result<Option<i32>, Malformed> {
     Ok((!is_end).then_some(code))
 }
 
-/// Returns an ACL. The open one is not copied.
+/// Returns an ACL. The ACL that permits everything is not copied.
 fn acls(reader: &mut Reader<'_>) -> Result<Arc<[Acl]>, Malformed> {
     const OPEN: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
     if let Some(rest) = reader.0.strip_prefix(OPEN) {

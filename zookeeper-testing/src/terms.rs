@@ -1,4 +1,4 @@
-//! ZooKeeper's terms, as servers know them. Pure.
+//! ZooKeeper's terms, as servers use them. Without I/O.
 
 use std::fmt;
 

@@ -1,11 +1,11 @@
 //! The tree of nodes, and how writes change it, by the rules of ZooKeeper's `PrepRequestProcessor`
 //! and `DataTree`.
 //!
-//! Servers apply transactions one after another, and some are behind. So each node keeps its
-//! versions. A server reads the version after the last transaction that it has applied. A leader
-//! validates writes against the newest versions. Transactions that do not survive their leader are
-//! undone. Versions that no server reads any more are dropped. Knows neither watches nor
-//! connections.
+//! Servers apply transactions one after another, and some are behind. Therefore, each node keeps
+//! its versions. A server reads the version after the last transaction that it has applied. A
+//! leader validates writes against the newest versions. Transactions that do not survive their
+//! leader are undone. Versions that no server reads any more are dropped. This module deals with
+//! neither watches nor connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,11 +72,11 @@ pub(super) struct Node {
     pub(super) data: Arc<[u8]>,
     pub(super) acl: Arc<[Acl]>,
     is_container: bool,
-    /// Its `cversion` counts created children only.
+    /// Its `cversion` counts only the created children.
     kept: Stat,
 }
 
-/// A change, and what decides who is told of it.
+/// A change, and what decides which watchers are notified of it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) change: Change,
@@ -371,7 +371,7 @@ fn facts(node: Option<&Node>) -> (i64, bool) {
 // ---- writing
 
 impl Tree {
-    /// Carries out all of these or none. The error has the index of the operation that failed.
+    /// Carries out all of these or none. The error has the index of the failed operation.
     pub(super) fn transact<'o>(
         &mut self,
         ops: impl IntoIterator<Item = TreeOp<'o>>,
@@ -462,7 +462,7 @@ impl Tree {
         mode: CreateMode,
         ids: &[Id],
     ) -> Result<(Arc<str>, Arc<[Acl]>), Refused> {
-        // Off by default in servers, too.
+        // On servers, this is off by default as well.
         if matches!(mode, CreateMode::WithTtl | CreateMode::SequentialWithTtl) {
             return Err(Refused::UNIMPLEMENTED);
         }
@@ -508,7 +508,7 @@ impl Tree {
         self.set(path, zxid, Some(node));
         let parent = self.change_parent(path, zxid, |kept| {
             kept.num_children += 1;
-            // The last number is used again and again.
+            // The last number is used repeatedly.
             if let Some(next) = kept.cversion.checked_add(1) {
                 (kept.cversion, kept.pzxid) = (next, zxid);
             }
@@ -541,7 +541,7 @@ impl Tree {
         Outcome::Set(stat)
     }
 
-    /// Changes the parent of a node that was created or deleted. Its watchers are told.
+    /// Changes the parent of a node that was created or deleted, and reports this to its watchers.
     fn change_parent(
         &mut self,
         path: &str,

@@ -1,7 +1,7 @@
-//! Jute, the encoding of ZooKeeper's messages: big-endian integers, and a length before each list or
-//! buffer. Pure.
+//! Jute, the encoding of ZooKeeper's messages: big-endian integers, and a length before each list or buffer. Without
+//! I/O.
 
-/// The bytes of a client make no sense. They end its connection.
+/// The bytes of a client are malformed. They end its connection.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         str::from_utf8(self.buffer()?).map_err(|_| Malformed)
     }
 
-    /// Reads a list. Nothing is allocated for elements that have not come.
+    /// Reads a list. No memory is allocated for elements that have not arrived.
     pub(crate) fn list<T>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, Malformed>,

@@ -1,4 +1,4 @@
-//! The events to come in an ensemble, in the order of their time.
+//! The pending events of an ensemble, in the order of their time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,7 +31,7 @@ pub(super) enum What {
     Request(Vec<u8>, Arc<Vec<Id>>),
 }
 
-/// An event to come. Messages of a reign are void once either server has left it.
+/// A pending event. Messages of a reign are void once either server has left it.
 #[derive(Debug)]
 pub(super) enum Event {
     Applied { server: usize, reign: usize, upto: usize },
@@ -107,8 +107,8 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Lets delayed messages arrive now, in their order. Nobody leaves this reign any more, and
-    /// servers leave others now.
+    /// Lets delayed messages arrive now, in their order. No server leaves this reign any more, and
+    /// servers leave other reigns now.
     pub(super) fn hasten(&mut self, ruling: Option<usize>) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
@@ -126,7 +126,7 @@ impl Events {
         self.queue.peek().map(|Entry(Reverse((time, _)), _)| *time)
     }
 
-    /// Takes the next event if it is due by then, and sets the time to it.
+    /// Takes the next event if it is due by then, and sets the time to that of the event.
     pub(super) fn take(&mut self, until: Time) -> Option<Event> {
         self.next().filter(|time| *time <= until)?;
         let Entry(Reverse((time, _)), event) = self.queue.pop()?;

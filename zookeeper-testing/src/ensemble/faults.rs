@@ -19,7 +19,7 @@ impl Ensemble {
     }
 
     /// Freezes a server until this time. A leader that is frozen for too long is replaced, and
-    /// finds out later.
+    /// detects this later.
     pub fn freeze(&mut self, server: usize, until: Instant, now: Instant) {
         self.advance(now);
         let until = self.time(until);
@@ -54,16 +54,16 @@ impl Ensemble {
         }
     }
 
-    /// Elects another leader. The old one, and perhaps a follower, go on without a quorum until
-    /// they find out: they answer reads, resume sessions, and may consider some sessions expired.
-    /// The next leader commits the proposals that no quorum had, or they are lost. Returns false if
-    /// there are not enough other servers.
+    /// Elects another leader. The old one, and perhaps a follower, continue without a quorum until
+    /// they detect the change: they answer reads, resume sessions, and may consider some sessions
+    /// expired. The next leader commits the proposals that had no quorum, or they are lost. Returns
+    /// false if there are not enough other servers.
     pub fn depose(&mut self, now: Instant) -> bool {
         self.advance(now);
         self.replace_leader()
     }
 
-    /// Has the leader find that the time of a session is over. Its end takes effect as writes do.
+    /// Makes the leader detect that a session's time is over. The end takes effect like a write.
     pub fn time_out(&mut self, session: i64, now: Instant) {
         self.advance(now);
         if let Some(reign) = self.ruling() {
@@ -71,14 +71,14 @@ impl Ensemble {
         }
     }
 
-    /// Makes a server apply transactions this late, unless it leads.
+    /// Makes a server apply transactions with this delay, unless it leads.
     pub fn lag(&mut self, server: usize, by: Duration, now: Instant) {
         self.advance(now);
         self.servers[server].lag = nanos(by);
     }
 
-    /// Ends all faults: servers that are down start, and all hear each other. Until `sync_limit` is
-    /// over, a deposed leader and its followers may still end connections.
+    /// Ends all faults: servers that are down start, and all are connected again. Until
+    /// `sync_limit` is over, a deposed leader and its followers may still end connections.
     pub fn heal(&mut self, now: Instant) {
         self.advance(now);
         for server in &mut self.servers {
@@ -107,7 +107,7 @@ impl Ensemble {
     }
 }
 
-// ---- what really is
+// ---- the true state
 
 impl Ensemble {
     /// Takes the transactions committed since the last call, in order, without those that changed
@@ -116,7 +116,7 @@ impl Ensemble {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns a node as a quorum has it.
+    /// Returns a node in the state that a quorum has.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
         let node = self.tree.node(path, self.committed).ok()?;

@@ -1,4 +1,4 @@
-//! The members of an ensemble: what each has applied, whom it follows, and how leaders come and go.
+//! The members of an ensemble: what each has applied, whom it follows, and how leaders change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ pub(super) struct Member {
     pub(super) applied: usize,
     pub(super) zxid: i64,
     pub(super) watches: ServerWatches,
-    /// Signs of life that its leader does not know yet.
+    /// Signs of life that have not reached its leader yet.
     pub(super) touched: BTreeMap<i64, Time>,
     pub(super) is_ping_planned: bool,
-    /// When in each half of a tick the leader asks for them.
+    /// When in each half of a tick the leader requests them.
     phase: Time,
-    /// How late it applies transactions.
+    /// The delay with which it applies transactions.
     pub(super) lag: Time,
-    /// Nothing passes between it and its leader until this time.
+    /// Until this time, no message passes between it and its leader.
     pub(super) cut_until: Time,
     /// It does nothing until this time, and `held` keeps the input. `None` is the end of a
     /// connection.
@@ -80,7 +80,7 @@ impl Ensemble {
         self.servers[server].frozen_until > self.events.now
     }
 
-    /// Returns when messages pass again between a server and its leader.
+    /// Returns when messages can pass again between a server and its leader.
     pub(super) fn quiet_until(&self, server: usize) -> Time {
         let known = &self.servers[server];
         let leader = known.reign.map_or(server, |reign| self.reigns[reign].leader);
@@ -111,7 +111,7 @@ impl Ensemble {
         (0..self.servers.len()).filter(is_able).collect()
     }
 
-    /// Returns whether enough servers hear their leader now.
+    /// Returns whether enough servers receive messages of their leader now.
     pub(super) fn has_quorum(&self, reign: usize) -> bool {
         let hears = |server: &usize| {
             self.servers[*server].reign == Some(reign)
@@ -122,8 +122,8 @@ impl Ensemble {
 
     // ---- leaders
 
-    /// Begins the reign of a new leader. The servers that `stay` follow the old one until they find
-    /// out.
+    /// Begins the reign of a new leader. The servers that `stay` follow the old one until they
+    /// detect the change.
     pub(super) fn elect(&mut self, leader: usize, stay: &[usize]) {
         if let Some(old) = self.ruling() {
             self.settle_proposals(old);
@@ -133,7 +133,7 @@ impl Ensemble {
         if self.servers.len() > 1 {
             self.epoch += 1;
             self.proposed = self.proposed.max(self.epoch << 32);
-            // It may be seen as the last transaction, and need not.
+            // It may count as the last transaction, but does not have to.
             if self.chance.is(0.5) {
                 self.append(Transaction::nothing(self.proposed));
             }
@@ -247,7 +247,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends a reign. Its followers find out soon.
+    /// Ends a reign. Its followers detect this soon.
     fn abdicate(&mut self) {
         let Some(old) = self.ruling() else {
             return;
@@ -275,14 +275,14 @@ impl Ensemble {
                 let leader = able[self.chance.below(able.len() as u64) as usize];
                 self.elect(leader, &[]);
             }
-            // A server that starts tries again.
+            // A server that is starting tries again.
             false if self.servers.iter().all(|server| !server.up) => {}
             false => self.events.after(self.settings.tick(), Event::Elect),
         }
     }
 
-    /// Gives another server a quorum without the leader's knowledge. Returns false if no server
-    /// could have one.
+    /// Gives another server a quorum, without informing the leader. Returns false if no other
+    /// server can have one.
     pub(super) fn replace_leader(&mut self) -> bool {
         let Some(old) = self.ruling() else {
             return false;
@@ -392,7 +392,7 @@ impl Ensemble {
         self.plan_ping(server, reign);
     }
 
-    /// Plans the next ping. Pings come every half tick; those that carry nothing are skipped.
+    /// Plans the next ping. Pings are sent every half tick; those without content are skipped.
     fn plan_ping(&mut self, server: usize, reign: usize) {
         let known = &mut self.servers[server];
         if std::mem::replace(&mut known.is_ping_planned, true) {
@@ -404,7 +404,7 @@ impl Ensemble {
         self.events.at(at, Event::Pinged { server, reign });
     }
 
-    /// Answers a ping with the signs of life since the last one.
+    /// Answers a ping with the signs of life since the last ping.
     pub(super) fn pinged(&mut self, server: usize, reign: usize) {
         self.servers[server].is_ping_planned = false;
         let touched = std::mem::take(&mut self.servers[server].touched);
@@ -412,9 +412,9 @@ impl Ensemble {
         self.events.at(at, Event::Heard { server, reign, touched: touched.into_iter().collect() });
     }
 
-    // ---- what is sent
+    // ---- messages to clients
 
-    /// Reports a change to its watches. They end, whether the client may be told or not.
+    /// Reports a change to its watches. They end, whether or not the client may be notified.
     fn tell(&mut self, connection: u64, zxid: i64, event: EventType, path: &str, acl: &[Acl]) {
         if self.may_know(connection, acl) {
             self.tell_anyway(connection, zxid, event, path);

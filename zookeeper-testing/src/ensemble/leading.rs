@@ -84,7 +84,7 @@ impl Reign {
 // ---- sessions
 
 impl Ensemble {
-    /// Adds a session to a leader's table.
+    /// Adds a session to the table of a leader.
     pub(super) fn track(
         &mut self,
         reign: usize,
@@ -97,7 +97,7 @@ impl Ensemble {
         self.touch(reign, session, timeout);
     }
 
-    /// Notes a sign of life of a session. Returns false if the leader has no such session.
+    /// Records a sign of life of a session. Returns false if the leader does not have this session.
     pub(super) fn touch(&mut self, reign: usize, session: i64, timeout: Time) -> bool {
         let deadline = self.settings.deadline(self.events.now, timeout);
         let track = self.reigns[reign].tracks.get_mut(&session);
@@ -125,7 +125,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends a session. Returns false if it is over already.
+    /// Ends a session. Returns false if it has already ended.
     pub(super) fn close(&mut self, reign: usize, session: i64) -> bool {
         let track = self.reigns[reign].tracks.get_mut(&session);
         let Some(track) = track.filter(|track| !track.is_closing) else {
@@ -137,7 +137,7 @@ impl Ensemble {
             return true;
         }
         if self.settings.exact {
-            // The client learns of the end of its session, not of the end of its nodes.
+            // The client is notified of the end of its session, not of the end of its nodes.
             self.cut(session);
         }
         let transaction = self.ending(session);
@@ -152,7 +152,7 @@ impl Ensemble {
         Transaction { session, kind: Kind::Close, steps, ..Transaction::nothing(zxid) }
     }
 
-    /// Asks a leader whether a session lives. The question is a sign of life.
+    /// Asks a leader whether a session lives, which also counts as a sign of life.
     pub(super) fn revalidate(
         &mut self,
         server: usize,
@@ -168,7 +168,7 @@ impl Ensemble {
     }
 
     /// Checks that a leader accepts requests of a session from this server. An error without a code
-    /// ends the connection, as servers do when a session has moved.
+    /// ends the connection, as on real servers when a session has moved.
     pub(super) fn check_session(
         &mut self,
         reign: usize,
@@ -193,7 +193,7 @@ impl Ensemble {
         self.proposed
     }
 
-    /// Takes a request of a server to its leader.
+    /// Passes a request of a server to its leader.
     pub(super) fn prepare(
         &mut self,
         reign: usize,
@@ -328,7 +328,7 @@ impl Ensemble {
         due.into_iter().for_each(|(_, origin)| self.tell_synced(reign, origin));
     }
 
-    /// Notes that a quorum has the transaction.
+    /// Records that a quorum has the transaction.
     pub(super) fn append(&mut self, transaction: Transaction) {
         let Transaction { zxid, session, kind, .. } = transaction;
         self.committed = zxid;
@@ -349,8 +349,8 @@ impl Ensemble {
         self.log.push_back(Arc::new(transaction));
     }
 
-    /// Decides the fate of an old leader's proposals: each is either in the log of the servers that
-    /// elect the next leader, or lost.
+    /// Decides what happens to the proposals of an old leader: each is either in the log of the
+    /// servers that elect the next leader, or lost.
     pub(super) fn settle_proposals(&mut self, old: usize) {
         let known = &mut self.reigns[old];
         let mut proposed = std::mem::take(&mut known.proposed);
@@ -366,7 +366,7 @@ impl Ensemble {
 
     // ---- syncs
 
-    /// Answers a `sync` as `Leader.processSync` does. A leader without followers answers too, if
+    /// Answers a `sync` as `Leader.processSync` does. A leader without followers also answers, if
     /// nothing is outstanding.
     fn sync(&mut self, reign: usize, origin: Origin) {
         let (last, known) = (self.proposed, &mut self.reigns[reign]);
@@ -459,7 +459,7 @@ fn put_refused(out: &mut Vec<u8>, count: usize, (failed, kind): (usize, Refused)
         let error = match index.cmp(&failed) {
             Ordering::Less => 0,
             Ordering::Equal => kind.0,
-            // Those after the refused one.
+            // The operations after the refused one.
             Ordering::Greater => Refused::NOT_TRIED.0,
         };
         answers::multi_header(out, Some((-1, error)));

@@ -38,12 +38,12 @@ pub(super) struct ServerConnection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     New,
-    /// The handshake has no answer yet.
+    /// The handshake has not been answered yet.
     Greeted,
     Served,
 }
 
-/// A request without an answer, in order.
+/// A request that has not been answered, in order.
 #[derive(Debug)]
 struct Due {
     number: u64,
@@ -55,7 +55,7 @@ struct Due {
 enum DueState {
     /// The leader has it.
     Waits,
-    /// A read. It is answered from the server's state when its turn comes.
+    /// A read. When all earlier requests are answered, it is answered from the server's state.
     Reads,
     /// The answer is in `frame`.
     Answered,
@@ -113,7 +113,7 @@ fn password(session: i64) -> Vec<u8> {
 // ---- bytes
 
 impl Ensemble {
-    /// Takes bytes of a client, in any pieces. Malformed bytes end the connection.
+    /// Handles bytes of a client, in pieces of any size. Malformed bytes end the connection.
     pub fn receive(&mut self, connection: u64, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(server) = self.connections.get(&connection).map(|known| known.server) else {
@@ -125,13 +125,13 @@ impl Ensemble {
         }
     }
 
-    /// Takes a whole frame, without its length.
+    /// Handles a whole frame, without its length.
     pub(crate) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
         self.advance(now);
         self.frame(connection, frame);
     }
 
-    /// Continues with the bytes that came in the meantime.
+    /// Continues with the bytes that have arrived in the meantime.
     pub(super) fn thaw(&mut self, server: usize) {
         if self.is_frozen(server) {
             return;
@@ -155,7 +155,7 @@ impl Ensemble {
             come.extend_from_slice(bytes);
             rest = &come;
         }
-        // Servers read nothing else until they have answered the handshake.
+        // Until they have answered the handshake, servers read nothing else.
         while self.connections.get(&connection).is_some_and(|known| known.phase != Phase::Greeted) {
             match next_frame(&mut rest) {
                 Ok(Some(frame)) => self.frame(connection, frame),
@@ -192,7 +192,7 @@ impl Ensemble {
         let (server, session) = (known.server, asked.session);
         (known.phase, known.timeout) = (Phase::Greeted, timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
-        // A client must not see an older state than before.
+        // A client must not get an older state than it has already got.
         if asked.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
@@ -265,7 +265,7 @@ impl Ensemble {
         // Credentials are checked at once, before requests in flight.
         if let Request::Auth { scheme, secret } = request {
             let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
-            // The answer knows no transaction.
+            // The answer does not contain a transaction.
             self.send(
                 connection,
                 answer(xid, 0, shown.err().map_or(0, |refused| refused.0), |_| {}),
@@ -392,7 +392,7 @@ impl Ensemble {
     }
 }
 
-// ---- what a server answers by itself
+// ---- what a server answers without its leader
 
 impl Ensemble {
     fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
@@ -403,15 +403,15 @@ impl Ensemble {
         self.reply(connection, xid, |reading, out| reading.read(request, out));
     }
 
-    /// Returns whether this client may learn of an event at a node with this ACL.
+    /// Returns whether this client may receive an event about a node with this ACL.
     pub(super) fn may_know(&self, connection: u64, acl: &[Acl]) -> bool {
         let may = |ids: &[Id]| access::check(acl, ids, permission::READ).is_ok();
         let is_open = self.settings.rules == ReadRules::Open;
         self.connections.get(&connection).is_some_and(|known| is_open || may(&known.ids))
     }
 
-    /// Sets watches again as `DataTree.setWatches` does. Changes since this transaction are
-    /// reported at once, whatever the ACLs say.
+    /// Sets watches again, as `DataTree.setWatches` does. Changes since this transaction are
+    /// reported at once, whatever the ACLs are.
     fn set_watches(&mut self, connection: u64, since: i64, [data, exist, child]: [Vec<&str>; 3]) {
         let Some(known) = self.connections.get(&connection) else {
             return;

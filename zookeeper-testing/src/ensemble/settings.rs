@@ -13,19 +13,19 @@ const SHORTEST: Duration = Duration::from_millis(50);
 /// The settings of an ensemble.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How many servers there are; all of them vote.
+    /// The number of servers, all of which vote.
     pub servers: usize,
-    /// As `tickTime`. A session timeout is 2 to 20 ticks, and a session ends at the next tick.
+    /// `tickTime`. A session timeout is 2 to 20 ticks, and a session ends at the next tick.
     pub tick: Duration,
     /// The least time that a message takes from one server to another.
     pub hop: Duration,
-    /// How much longer it may take.
+    /// The longest additional time.
     pub jitter: Duration,
     /// The longest time until a quorum has a proposal. The shortest is half of it.
     pub quorum: Duration,
-    /// The longest time that a server goes on without its leader, and a leader without a quorum.
+    /// How long a server continues at most without its leader, or a leader without a quorum.
     pub sync_limit: Duration,
-    /// What clients learn about nodes that they may not read.
+    /// What clients can find out about nodes that they may not read.
     pub rules: ReadRules,
     /// The longest time between two searches for empty containers.
     pub containers: Duration,
@@ -35,16 +35,16 @@ pub struct Settings {
     pub overtaking: bool,
     /// Whether events have the transaction's number, as in servers from 3.9 on.
     pub numbered_events: bool,
-    /// How often a server is overloaded and says so (`THROTTLEDOP`).
+    /// How often a server reports that it is overloaded (`THROTTLEDOP`).
     pub throttle: f64,
-    /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
+    /// Whether nothing depends on chance. Sessions are then as short as clients request, from 50 ms
     /// on. They end exactly in time, not at the next tick, and their connections end first. Empty
-    /// containers are found in time.
+    /// containers are removed in time.
     pub exact: bool,
     /// Whether committed transactions are kept until they are taken.
     pub recorded: bool,
-    /// Whether sessions are those of ClickHouse Keeper: each ends with its connection, nobody can
-    /// resume one, and none has a password.
+    /// Whether sessions are like those of ClickHouse Keeper: each ends with its connection, cannot
+    /// be resumed, and does not have a password.
     pub keeper: bool,
 }
 
@@ -89,7 +89,7 @@ impl Settings {
         granted.as_millis() as Time * 1_000_000
     }
 
-    /// Returns when a session ends that shows a sign of life now.
+    /// Returns when a session ends whose last sign of life is now.
     pub(super) fn deadline(&self, now: Time, timeout: Time) -> Time {
         match self.exact {
             true => now + timeout,

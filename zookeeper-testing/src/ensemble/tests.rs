@@ -1,4 +1,4 @@
-//! What an ensemble does to clients that speak its protocol by hand.
+//! How an ensemble treats clients that speak its protocol by hand.
 
 mod client;
 mod leaders;
@@ -43,12 +43,12 @@ impl World {
         let ensemble = Ensemble::new(settings, seed, now);
         let (seen, is_greeted) = (BTreeMap::new(), BTreeMap::new());
         let mut world = World { ensemble, now, seen, is_greeted, last_xid: 0 };
-        // Whoever has not joined yet does.
+        // Whoever has not joined yet joins.
         world.run(TICK * 2);
         world
     }
 
-    /// Lets all happen that is due in this time.
+    /// Lets everything happen that is due in this time.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(next) = self.ensemble.next().filter(|next| *next <= end) {
@@ -90,7 +90,7 @@ impl World {
         Seen::Answer { xid, code }
     }
 
-    /// Runs until a connection was sent something new, for a while.
+    /// Runs for a while, until something new has been sent to a connection.
     fn wait(&mut self, connection: u64) -> Option<Seen> {
         self.collect();
         let end = self.now + TICK * 40;
@@ -106,7 +106,7 @@ impl World {
         self.seen.get(&connection).map_or(&[], Vec::as_slice)
     }
 
-    /// What has not been waited for.
+    /// What no test has waited for yet.
     fn take(&mut self, connection: u64) -> Vec<Seen> {
         self.collect();
         self.seen.remove(&connection).unwrap_or_default()
@@ -148,7 +148,7 @@ impl World {
         self.last_xid
     }
 
-    /// The code of the answer to what was sent last, which comes next.
+    /// The code of the answer to the last request, which comes next.
     fn answer(&mut self, connection: u64) -> i32 {
         match self.wait(connection) {
             Some(Seen::Answer { xid, code }) if xid == self.last_xid => code,

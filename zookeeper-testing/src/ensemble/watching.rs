@@ -58,7 +58,7 @@ impl ServerWatches {
         self.child.take(path)
     }
 
-    /// Ends the watches of a deleted node. Returns the connections of all, each once.
+    /// Ends the watches of a deleted node. Returns the connections of all of them, each once.
     pub(super) fn take_all(&mut self, path: &str) -> Vec<u64> {
         let mut watching = self.take_data(path);
         for connection in self.child.take(path) {

@@ -1,6 +1,6 @@
-//! The server compared with a real one. The same random operations by the same clients must give the same
-//! answers and events on both. They depend only on a seed, which a failure names. The comparison covers names,
-//! data, errors, versions, transactions, ACLs and owners, but not clocks or the order of children.
+//! The server compared with a real one. The same random operations by the same clients must give the same answers and
+//! events on both. They depend only on a seed, which a failure reports. The comparison covers names, data, errors,
+//! versions, transactions, ACLs and owners, but not clocks or the order of children.
 //!
 //! Releases differ in the events for a client that may not read a node. The test first determines the rules
 //! of the real server, and the other one follows them.
@@ -36,7 +36,7 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("Ok", &["Multi", "Deletes"]),
 ];
 
-/// The client with the credentials of [`USER`], and the one without.
+/// The client with the credentials of [`USER`], and the one without them.
 const OWNER: usize = 0;
 const NOBODY: usize = 2;
 
@@ -137,7 +137,7 @@ fn test_server_denies_reads_like_a_real_one() {
         create(path, Acl::open()),
         data(),
         children(),
-        // Two events that may be hidden, and no others once the node is readable again.
+        // Two events that may be hidden, and no others once the client may read the node again.
         set_acl(private()),
         set_data(path),
         create(child, Acl::open()),
@@ -152,7 +152,7 @@ fn test_server_denies_reads_like_a_real_one() {
         exists(path),
         create(later, private()),
         exists(later),
-        // Watches that are set unread.
+        // Watches that are set without a read.
         set_acl(Acl::open()),
         watches(None),
         set_acl(private()),
@@ -173,7 +173,7 @@ fn test_server_denies_reads_like_a_real_one() {
         Step(NOBODY, What::Away(vec![Change::SetData(path.to_owned(), vec![8], None)])),
         set_acl(Acl::open()),
         set_data(path),
-        // What has changed since is reported at once, too.
+        // What has changed since then is also reported at once.
         set_acl(private()),
         watches(Some(0)),
         set_acl(Acl::open()),

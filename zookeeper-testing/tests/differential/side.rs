@@ -68,7 +68,7 @@ impl Side {
         Side { clients, base: made.expect("the root").1.czxid, unsorted: 0 }
     }
 
-    /// Ends all sessions, so that none of their transactions come between those of the next side.
+    /// Ends all sessions, so that their transactions do not come between those of the next side.
     pub(crate) fn close(self) {
         self.clients.iter().for_each(|client| client.zk.close().expect("an answer"));
     }

@@ -8,7 +8,7 @@ use zoolock_zookeeper::{Acl, CreateMode, Permissions};
 /// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
 
-/// One action of this client.
+/// One action, and the client that takes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Step(pub(crate) usize, pub(crate) What);
 
@@ -27,7 +27,7 @@ pub(crate) enum What {
     Multi(Vec<Change>),
     /// The session ends, and the client opens another one.
     Reopen,
-    /// The client has no connection while the next client does this.
+    /// The client is disconnected while the next client does this.
     Away(Vec<Change>),
 }
 
@@ -55,7 +55,7 @@ impl Step {
                 let more = (0..rng.usize(..4)).map(|_| self::path(rng, root, known));
                 What::SetWatches(since, more.chain([path]).collect())
             }
-            // The root stays open for everybody.
+            // All clients keep all permissions for the root.
             78..90 if path != root => What::SetAcl(path, acl(rng), version(rng)),
             78..92 => What::Sync(path),
             92..95 => {
@@ -172,7 +172,7 @@ const ODD_IDS: &[(&str, &[&str])] = &[
     ("ip", &["127.0.0.1/0", "127.0.0.1/33", "127.0.0.1/x", "127.0.0.1/8/8"]),
 ];
 
-/// Many ACLs are open, since otherwise nobody could do anything soon.
+/// Many ACLs are open; otherwise, the clients could soon do nothing.
 fn acl(rng: &mut Rng) -> Vec<Acl> {
     match rng.u32(..16) {
         0 => Vec::new(),

@@ -1,4 +1,4 @@
-//! What depends on who leads, and on who knows.
+//! Behaviour that depends on who leads, and on which servers have which transactions.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn deposed_leader_reads_and_resumes_but_writes_nothing() {
     println!("{resumed} resumed");
 }
 
-/// The answer was never heard: it is done, or not, and all servers agree.
+/// The answer has never arrived: the write is done or not, and all servers agree.
 #[test]
 fn proposal_of_a_dead_leader_survives_or_vanishes_as_a_whole() {
     let mut survived = [0, 0];
@@ -78,7 +78,7 @@ fn proposal_of_a_dead_leader_survives_or_vanishes_as_a_whole() {
             assert_eq!(world.exists(other, "/q/a-0000000000", false), nodes.len() == 1);
             assert_eq!(world.create(other, "/q/b-", CreateMode::EphemeralSequential), 0);
         }
-        // The number of one that is lost is given again.
+        // The number of a lost transaction is used again.
         let last = world.ensemble.below("/q").pop().unwrap();
         assert_eq!(last, format!("/q/b-{:010}", nodes.len() + 1));
     }
