@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the tests find a ZooKeeper to run against; see --help.
+# Ensures that the tests find a ZooKeeper to run against; see --help.
 set -eu
 
 DEBIAN_JAR=/usr/share/java/zookeeper.jar
