@@ -101,8 +101,8 @@ fn look(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Conte
     if !has_parts || names.iter().any(contends) {
         return Ok(queue(path, read(requests, path, those(&names, contends), until)?));
     }
-    // First the permits: if a permit's queue node is missing from the later list, the permit is
-    // held, or gone.
+    // The permits come first: if a permit's queue node is missing from the later list, the permit
+    // is held, or gone.
     let part = |part, contends: fn(&str) -> bool| {
         let directory = path.below(part);
         let (names, _) = list(requests, &directory, until)?;

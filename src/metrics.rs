@@ -113,8 +113,8 @@ impl MetricsObserver {
         if let Some(handles) = self.known.read().get(&lock).and_then(known) {
             return handles;
         }
-        // The mutex is not held, because the recorder is other people's code. Concurrent calls get
-        // the same handles.
+        // The mutex is not held, because the recorder is foreign code. Concurrent calls get the
+        // same handles.
         let handles = Arc::new(Handles::new(lock, name));
         let mut known = self.known.write();
         known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));

@@ -223,7 +223,7 @@ fn sasl(_: ClientBuilder, auth: &Value, _: &[u8]) -> Result<ClientBuilder> {
 #[cfg(feature = "tls")]
 fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let mut tls = zookeeper::Tls::new();
-    // For a process with a different current directory.
+    // For a process with another current directory.
     let absolute = |file: &OsString| std::path::absolute(file).map_or(file.clone(), Into::into);
     let named = [&cacert, &cert, &key].into_iter().flatten();
     let named = named.map(|file| (file.name.to_owned(), absolute(&file.text)));

@@ -331,7 +331,8 @@ impl Server {
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let changes = client.subscribe();
         while !is_it(client.state()) && client.state() != ClientState::Closed {
-            // Another thread may stop the server, which a client without a connection cannot tell.
+            // Another thread may stop the server, which a client without a connection cannot
+            // detect.
             let _ = changes.recv_timeout(AGAIN);
         }
     }

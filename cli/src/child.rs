@@ -51,7 +51,7 @@ pub(crate) enum Event {
 
 pub(crate) struct Child {
     supervisor: Pid,
-    /// For signals to the supervisor: once it is buried, another process may get its number.
+    /// For signals to the supervisor: after it has been reaped, another process may get its number.
     handle: OwnedFd,
     socket: Arc<OwnedFd>,
     /// The step's socket.
@@ -62,9 +62,10 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a supervisor whose program gets this environment. If zoolock is killed, the supervisor
-    /// ends the session of the `registration` when all processes have ended. Call this on a thread that
-    /// lives as long as the process, because to the supervisor its end is the end of zoolock.
+    /// Starts a supervisor whose program gets this environment. If zoolock is killed, the
+    /// supervisor ends the session of the `registration` when all processes have ended. Call this
+    /// on a thread that lives as long as the process, because the supervisor treats the end of this
+    /// thread as the end of zoolock.
     pub(crate) fn start(
         environment: impl FnOnce(&mut Command),
         leaves_daemons: bool,
@@ -135,7 +136,7 @@ impl Child {
                 Ok(Event::Ended(..) | Event::Failed(_)) | Err(RecvTimeoutError::Disconnected) => {
                     return;
                 }
-                // A debugger may have stopped the supervisor. zoolock has to do its work.
+                // A debugger may have stopped the supervisor, so zoolock has to do its work.
                 Err(RecvTimeoutError::Timeout) => {
                     let _ = pidfd_send_signal(&self.handle, process::Signal::KILL);
                 }
@@ -191,7 +192,8 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
     let mut last = None;
     while !bury(Some(supervisor), &mut strangers) {
         if is_dead(supervisor) {
-            // A debugger keeps it as a zombie. Its children have become children of zoolock anyway.
+            // A debugger keeps it as a zombie. In any case, its children have become children of
+            // zoolock.
             strangers.push(supervisor);
             break;
         }

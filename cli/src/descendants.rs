@@ -56,8 +56,8 @@ pub(crate) fn kill_all_but(mut strangers: Vec<Pid>) {
 }
 
 /// Waits for children that have ended, and continues the `awaited` one if it is stopped. Returns
-/// whether that one has ended, or all have. Removes children that have ended from the strangers,
-/// because another process may reuse their numbers.
+/// whether that one or all children have ended. Removes children that have ended from the
+/// strangers, because another process may reuse their numbers.
 pub(crate) fn bury(awaited: Option<Pid>, strangers: &mut Vec<Pid>) -> bool {
     loop {
         let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {

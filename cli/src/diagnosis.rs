@@ -289,7 +289,7 @@ pub(crate) struct Access {
     pub(crate) exists: bool,
     /// The directory in which contenders create their nodes, or the nearest one above.
     pub(crate) at: String,
-    /// Whether both participants of a `LeaderLatch` and other contenders are there.
+    /// Whether there are both participants of a `LeaderLatch` and other contenders.
     pub(crate) mixed: bool,
     /// The limits under which permits were taken there.
     pub(crate) limits: BTreeSet<u32>,

@@ -22,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result<u8, Failed> {
     let builder = to.builder()?;
     let asked = builder.requested_timeout();
-    // The session comes first: if the client rejects the list of servers, none is queried.
+    // Opens the session first: if the client rejects the list of servers, none of them is queried.
     let seen = through_a_session(to, &builder, path)?;
     let within = (asked / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
     let servers = ask_all(builder.hosts(), builder.tls_settings(), within)?;

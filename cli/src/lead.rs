@@ -30,7 +30,7 @@ pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
     notify::stopping();
     holder.leave();
     match ended.text {
-        // A signal ended it, which is not a failure.
+        // A signal ended the program, which is not a failure.
         None => Ok(0),
         Some(_) => Err(ended),
     }

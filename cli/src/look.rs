@@ -59,7 +59,7 @@ fn each(
     for contender in client.contenders(&lock.path)?.into_iter().filter(is_meant) {
         match act(&client, &contender) {
             Ok(()) => lines += &line(&contender),
-            // This contender has left by itself.
+            // This contender has left on its own.
             Err(Error::NotHeld { .. }) => {}
             Err(error) => failed = failed.or(Some(error)),
         }

@@ -82,7 +82,7 @@ struct Supervisor {
     ended: Option<(u8, i32)>,
     /// When all processes have to end.
     end: Duration,
-    /// Whether `end` has passed. A later one comes too late.
+    /// Whether `end` has passed. A later end then arrives too late.
     is_overdue: bool,
     leaves_daemons: bool,
     /// Readable when zoolock has ended, with all its threads.

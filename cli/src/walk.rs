@@ -7,14 +7,14 @@ use std::thread;
 
 use zoolock::{Client, Contender, Kind, Result};
 
-/// How many paths are looked at together. What is found there is kept until the caller asks for it.
+/// How many paths are listed together. The results are kept until the caller requests them.
 const AT_ONCE: usize = 100;
 
-/// How many threads do that. Each sends a request at a time.
+/// How many threads list paths. Each sends one request at a time.
 const THREADS: usize = 32;
 
 /// The locks at and below a path, each with its contenders, or an error for each path that may not
-/// be read. Any other error is the last item. A path comes before the paths below it, and names are
+/// be read. Any other error is the last item. A path precedes the paths below it, and names are
 /// sorted by their bytes.
 pub(crate) struct Locks<'c> {
     client: &'c Client,
@@ -46,7 +46,7 @@ impl Locks<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..THREADS.min(all.len()) {
-                // With fewer threads, it takes longer.
+                // With fewer threads, the walk takes longer.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();

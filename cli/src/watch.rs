@@ -33,7 +33,7 @@ pub(crate) fn watch(
     let client = lock.connect()?;
     let is_drawn = io::stdout().is_terminal() && !as_json;
     if is_drawn {
-        // Scroll the earlier output up.
+        // Scrolls the earlier output up.
         print("\n".repeat(height().unwrap_or(0)).as_bytes())?;
     }
     let (mut before, mut grants) = (None::<Look>, Grants::default());

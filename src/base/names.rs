@@ -163,7 +163,7 @@ pub(crate) fn vacant(kind: Kind, names: &Names) -> bool {
     !names.iter().any(|name| kind_of(name).is_some_and(|other| kind.waits_for(other)))
 }
 
-// ---- names of ours
+// ---- names of this library
 
 /// Returns an id that is new for every create.
 pub(crate) fn new_id() -> String {
@@ -206,7 +206,7 @@ pub(crate) fn count_permits(names: &Names) -> usize {
 /// call, there are at most as many permits as the limit allows. `all` includes the call's own
 /// permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
-    // Nodes whose numbers do not determine an order count as created before.
+    // Nodes whose numbers do not determine an order count as created earlier.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
     all.filter(|name| is_permit(name) && normal_number(name) <= last).count() <= limit as usize
 }

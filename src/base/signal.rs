@@ -27,8 +27,8 @@ impl Default for Signal {
 impl Signal {
     /// Raises the event. Returns true for the first call.
     pub(crate) fn raise(&self) -> bool {
-        // The sender is taken out of the mutex before it is dropped, so that listeners wake while
-        // the mutex is unlocked.
+        // The sender is taken out before it is dropped, so that listeners wake while the mutex is
+        // unlocked.
         let keeper = self.keeper.lock().take();
         keeper.is_some()
     }

@@ -322,7 +322,7 @@ impl Until {
     /// Returns the instant at which the current outage becomes longer than the call allows, and a
     /// signal of the next outage, for which that instant may differ.
     fn outage(&self) -> (Option<Instant>, Ended) {
-        // In this order, because otherwise an outage could be missed.
+        // The order matters: otherwise, an outage could be missed.
         let next = self.outages.as_ref().map_or_else(never, |(outages, ..)| outages.next());
         (self.too_long_at(), next)
     }

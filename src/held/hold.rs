@@ -73,7 +73,7 @@ impl Hold {
     /// Blocks until the hold ends, either by release or by loss.
     pub fn wait(&self) {
         if self.is_held() {
-            // The channel carries no message.
+            // The channel does not carry messages.
             let _ = sys::recv(self.ended());
         }
     }

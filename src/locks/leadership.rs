@@ -269,8 +269,8 @@ impl Shared {
         loop {
             let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
-            // The program has to make sure that the state which its function shares with other code
-            // remains valid after a panic.
+            // The program has to ensure that the state which its function shares with other code
+            // stays valid after a panic.
             let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
                 Some(Ok(())) => {
                     pause = PAUSE;

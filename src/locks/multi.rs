@@ -125,7 +125,7 @@ impl MultiLock {
         let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
         let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
         locks.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // Clones have equal ids and are therefore adjacent now, as are the members at one place.
+        // Clones have equal ids, so they are adjacent now, as are the members at one place.
         locks.dedup_by(|(b, _), (a, _)| b.is_clone_of(a));
         check(&locks)?;
         let locks: Arc<[_]> = locks.into_iter().map(|(_, lock)| lock).collect();

@@ -128,8 +128,8 @@ impl DistributedSemaphore {
         check_limit(limit)?;
         let lock = Site::new(client, path.as_ref(), LockKind::Semaphore, options)?;
         let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
-        // A call that has its permits, or no time left, need not wait until its queue node is
-        // deleted.
+        // A call that has its permits, or has run out of time, does not wait until its queue node
+        // is deleted.
         let of_turns = LockOptions {
             background_release: true,
             hold_at_least: Duration::ZERO,
@@ -284,8 +284,8 @@ impl Semaphore {
                 Ok(Some(grant)) => grant,
                 other => return other,
             };
-            // Dropping this leaves the queue. It no longer matters if the queue position was lost:
-            // the permits are granted, or the call is over.
+            // Dropping this leaves the queue. If the queue position was lost, that no longer
+            // matters: the permits are granted, or the call is over.
             let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => {

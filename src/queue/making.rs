@@ -136,14 +136,14 @@ fn create_inside(
     };
     let (creates, (created, made), listed) = attempt.create_all(count, || recipe.name(), make)?;
     let mut creates = creates.into_iter();
-    // All of them were answered before the list.
+    // All of these requests were answered before the list.
     let mut outcome = Ok(());
     for (created, create) in created.into_iter().zip(creates.by_ref()) {
         outcome = attempt.created(create, created()).and(outcome);
     }
     if let Some((made, create)) = made.zip(creates.next()) {
         let made = take_made(attempt, create, made.wait().map(last_created));
-        // The directory was missing; therefore, the request that creates it decides.
+        // The directory was missing, so the request that creates it decides.
         if outcome.as_ref().is_err_and(|failure| failure.is(ErrorKind::NoNode)) {
             outcome = made;
         }

@@ -21,7 +21,7 @@ use crate::session::{Failure, Grant, creations};
 /// Takes the single node.
 pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
-    // The call may have already stopped waiting for it.
+    // The call may have stopped waiting for it already.
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
@@ -97,7 +97,7 @@ impl<'a> SingleCall<'a> {
     /// Reads the node, and watches it if the call may wait for it. Returns false if the node does
     /// not exist.
     fn look(&mut self) -> Result<bool, Failure> {
-        // The read shows all changes that were reported until now.
+        // The read contains all changes that were reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
         let (session, until) = (self.attempt.place.session, self.attempt.until);

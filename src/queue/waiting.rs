@@ -163,7 +163,7 @@ impl Waiter<'_> {
         self.attempt.grant()
     }
 
-    // ---- looking
+    // ---- listing
 
     fn look(&mut self) -> Result<Names, Failure> {
         // The list includes all changes that were reported until now.
@@ -272,7 +272,7 @@ impl Waiter<'_> {
         } else {
             self.check_room(&list)?;
         }
-        // The list may be large, and the wait may be long.
+        // The list may be long, and so may the wait.
         drop(list);
         self.await_change()
     }

@@ -166,8 +166,8 @@ impl Registrar for Line {
         }
         let registered = match state.asked {
             Some(asked) if sys::now() - asked < PATIENCE => return None,
-            // Files in transit count against the user's limit. For this reason no more are sent
-            // until an answer comes.
+            // Files in transit count against the user's limit, so no more are sent until an answer
+            // arrives.
             Some(_) => Err("it does not answer".to_owned()),
             None => {
                 (state.session, state.asked, state.is_accepted) =

@@ -165,7 +165,7 @@ mod tests {
         let facts = facts("/a");
         let (ended, _) = levels.join(&facts, drop);
         // Makes room for the entry of the next level, as if an object had created it after the last
-        // use of the old level and before that was dropped.
+        // use of the old level and before the old level was dropped.
         levels.0.lock().levels.clear();
         let (next, _) = levels.join(&facts, drop);
         drop(ended);

@@ -259,7 +259,7 @@ impl Nodes {
         released
     }
 
-    // ---- the next thread of the process
+    // ---- hand-offs to the next thread
 
     /// Ends this hold, so that another thread can [take the nodes over](Nodes::take_over). Returns
     /// false, and changes nothing, if the nodes have to be deleted or have to stay. Reasons are
@@ -354,7 +354,7 @@ impl Nodes {
         self.state.lock().writes -= 1;
     }
 
-    // ---- being watched
+    // ---- watches
 
     /// Returns when to check the nodes. The first check is a quarter of the session timeout after
     /// they were granted, so that short holds do not cost requests.

@@ -373,7 +373,7 @@ impl OwnNodes {
                 sys::reached("an unwanted single node is not ours");
                 own.gone([node.key]);
             }
-            // Without the READ permission, the result of a read is an error.
+            // Without the READ permission, the read fails.
             Err(error) => own.delete_single_again(place, node, error),
         });
     }

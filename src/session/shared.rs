@@ -210,8 +210,8 @@ mod tests {
     use crate::session::table::Unanswered;
     use crate::session::{Facts, HoldState, Node};
 
-    /// Runs a server that gives one client a session. After that, it sends nothing else if it
-    /// `stays`, or closes the connection.
+    /// Runs a server that gives one client a session. Then, it sends nothing else if it `stays`, or
+    /// closes the connection.
     fn server(stays: bool) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -31,7 +31,7 @@ const TTL_MAX: u128 = (1 << 40) - 1;
 /// watcher, they are the operations whose names end in `_w` there. See
 /// [`submit`](crate::ZooKeeper::submit).
 pub struct Batch<'a> {
-    /// The node that all paths are below.
+    /// The client's root, below which all paths are.
     pub(crate) root: &'a str,
     pub(crate) timeout: Duration,
     pub(crate) session: Option<i64>,
@@ -334,8 +334,8 @@ impl Batch<'_> {
         pending
     }
 
-    /// Lets the request at this index share a transaction, if all before it do. It has `ops`
-    /// operations, and creates a node by the one at `create` in its frame.
+    /// Lets the request at this index share a transaction, if all requests before it do. It has
+    /// `ops` operations, and the one at `create` in its frame creates a node.
     fn share(&mut self, index: usize, ops: usize, create: Option<usize>) {
         if let Some((call, before)) = self.calls.get_mut(..=index).and_then(<[_]>::split_last_mut)
             && matches!(call.code, OpCode::Create2 | OpCode::Delete | OpCode::Multi)

@@ -353,7 +353,7 @@ impl ZooKeeper {
         self.wait_for(make).map_err(|error| error.of(verb, path))
     }
 
-    /// Sends nothing on a thread that must not wait.
+    /// On a thread that must not wait, nothing is sent.
     fn wait_for<T: Send + 'static>(
         &self,
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,

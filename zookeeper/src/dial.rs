@@ -18,10 +18,10 @@ use crate::sys::{self, random};
 /// session timeout.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long to wait for an address before the next one is tried in parallel. The same wait applies to
-/// a name that is not resolved: after that, the next name and earlier addresses are tried. A working
-/// resolver is faster, even if it is far away and has several domains to search, whereas one that loses
-/// a packet takes seconds. Therefore only a name that hangs costs this time.
+/// How long to wait for an address before the next one is tried in parallel. The same wait applies
+/// to a name that is not resolved: after that, the next name and earlier addresses are tried. A
+/// working resolver is faster, even if it is far away and has several domains to search, whereas a
+/// lost packet costs seconds. Therefore, only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Tries servers, round after round.
@@ -43,7 +43,7 @@ pub(crate) struct Round {
     pub(crate) causes: Vec<String>,
     /// Whether a server did not answer at all.
     pub(crate) is_silent: bool,
-    /// The failure of the server that came furthest.
+    /// The failure of the server that got furthest in opening a session.
     pub(crate) failure: ConnectFailure,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Failed {
     pub(crate) causes: String,
     /// A server did not answer, so another round may help.
     pub(crate) is_silent: bool,
-    /// The failure of the server that came furthest.
+    /// The failure of the server that got furthest in opening a session.
     pub(crate) failure: ConnectFailure,
 }
 

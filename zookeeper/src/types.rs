@@ -122,8 +122,9 @@ pub enum SessionEventKind {
     /// The servers have ended the session: its ephemeral nodes and watches are gone.
     Expired,
     /// The certified lease ran out although the client tried to renew it
-    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may still be alive, but the client
-    /// cannot know. This precedes `Expired`, but has no fixed order with the other events.
+    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may still be alive, but the
+    /// client cannot be certain of it. This precedes `Expired`, but has no fixed order with the
+    /// other events.
     LeaseEnded,
     /// A lease that had ended is certified again, under a new term and in the same session.
     LeaseRenewed,

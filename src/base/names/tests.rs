@@ -32,7 +32,7 @@ fn latches_and_other_contenders_do_not_see_each_other() {
     }
 }
 
-/// Returns the predecessor alone, without the other facts about the nodes ahead.
+/// Returns only the predecessor, without the other facts about the nodes ahead.
 fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
     match super::decide(kind, children, own) {
         Standing::Behind(ahead) => behind(&ahead.nearest),

@@ -190,7 +190,7 @@ impl Grant {
         (until > sys::now()).then_some(until)
     }
 
-    // ---- being observed
+    // ---- observers
 
     /// Registers the observer, which is notified when the hold ends. If it has already ended,
     /// returns the report, which the caller has to make.
@@ -257,7 +257,7 @@ impl Grant {
     /// Schedules `call` for after its end, on a thread where it may block.
     pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
         self.ending.lock().calls.push(Box::new(call));
-        // Otherwise, the thread that ends it makes the call later.
+        // Otherwise, the thread that ends the hold makes the call later.
         if self.is_over() {
             self.tell_end();
         }

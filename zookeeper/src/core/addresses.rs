@@ -192,7 +192,7 @@ mod tests {
             self.addresses.resolved(name, ips.iter().map(address).collect());
         }
 
-        /// The next round begins. Returns the names that are asked for.
+        /// The next round begins. Returns the names to resolve.
         fn round(&mut self) -> Vec<String> {
             self.tried.clear();
             self.addresses.age();
@@ -204,7 +204,7 @@ mod tests {
             self.addresses.next(is_tried, is_resuming, self.now, PATIENCE)
         }
 
-        /// All that can be tried now, to resume or not.
+        /// Returns all targets that can be tried now, to resume or not.
         fn all(&mut self, is_resuming: bool) -> Vec<String> {
             let mut all = Vec::new();
             while let Next::Try(target) = self.next(is_resuming) {

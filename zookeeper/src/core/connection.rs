@@ -15,7 +15,7 @@ use super::watches::WatchKind;
 use super::wire::{Malformed, Reader};
 use crate::sys;
 
-/// A request, and the destination of its answer.
+/// A request, and where its answer goes.
 #[derive(Debug)]
 pub(crate) struct Call<S, W> {
     pub(crate) frame: Vec<u8>,

@@ -13,9 +13,9 @@
 //! life take up to a whole tick, so the timeout must be four ticks.
 //!
 //! A resumed session is different. The follower asks its leader before it resumes the session, so
-//! there is no need to wait for a quarter of the timeout after the ConnectRequest. But that leader may
-//! have been deposed and not know it. The first write answered on the new connection certifies the
-//! ConnectRequest.
+//! there is no need to wait for a quarter of the timeout after the ConnectRequest. But that leader
+//! may have been deposed without having detected it. The first write answered on the new connection
+//! certifies the ConnectRequest.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,8 @@ pub(crate) struct Lease {
     /// Counts the times that the lease was renewed after it had run out. What was granted in one
     /// term ends with that term: a later renewal does not restore it.
     term: u64,
-    /// Whether the lease was seen to be over. It stays over, even if the system clock is set back.
+    /// Whether a check has found that the lease is over. It stays over, even if the system clock is
+    /// set back.
     over: bool,
 }
 

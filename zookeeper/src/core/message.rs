@@ -64,7 +64,7 @@ const ANY: i32 = -1;
 
 // ---- what is sent
 
-/// Returns a frame: `body` behind its length. The request gets its number when it is sent.
+/// Returns a frame: `body` after its length. The request gets its number when it is sent.
 pub(crate) fn request(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     out.put_int(0);
@@ -113,7 +113,7 @@ pub(crate) fn number(frame: &mut [u8], xid: i32) {
     frame[4..8].copy_from_slice(&xid.to_be_bytes());
 }
 
-/// Returns the first frame of a connection. A session of 0 asks for a new one.
+/// Returns the first frame of a connection. A session of 0 requests a new one.
 pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.put_int(0);

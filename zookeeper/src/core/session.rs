@@ -236,7 +236,7 @@ impl<S, W: Listen> Core<S, W> {
         self.settings.timeout
     }
 
-    /// Returns the granted session timeout. Before the first session, the one to ask for.
+    /// Returns the granted session timeout; before the first session, the one to request.
     pub(crate) fn timeout(&self) -> Duration {
         self.lease().timeout()
     }

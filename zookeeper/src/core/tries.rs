@@ -8,9 +8,9 @@
 //! longer than the session can live. This covers all servers, because a handshake at any of them renews
 //! the session.
 //!
-//! A server that hangs up without an answer has not renewed the session. It is not serving, or lags
-//! behind what this client has seen. Because it may be back at any moment, the client does not pause
-//! for it.
+//! A server that hangs up without an answer has not renewed the session. It is not serving, or its
+//! data are older than those that this client has received. Because it may be back at any moment,
+//! the client does not pause for it.
 
 use std::time::{Duration, Instant};
 

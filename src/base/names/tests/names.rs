@@ -1,4 +1,4 @@
-//! Tables of names: which contend, and as what.
+//! Tables of names: which ones contend, and as what.
 
 use super::*;
 

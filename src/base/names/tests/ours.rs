@@ -1,5 +1,5 @@
-//! Names of this library that contain more than an id: permits that a call requests during its
-//! turn.
+//! Names of this library that contain more than an id: permits that a call requests while it is
+//! first in the queue.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn foreign_names_carry_no_turn() {
     for foreign in [
         "",
         "_c_",
-        // Curator's.
+        // A name of Curator's.
         "_c_11111111-1111-4111-8111-111111111111-lease-0000000000",
         "notes",
         "lock-0000000004",

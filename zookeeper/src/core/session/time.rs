@@ -78,7 +78,7 @@ impl<S, W: Listen> Core<S, W> {
         let greeting = connection.greeting;
         let next = match self.judge(greeting, now) {
             Ok(next) => next,
-            // Answers that arrived while the process was paused get a moment to be read first.
+            // Answers that arrived while the process was paused are read first.
             Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
