@@ -33,7 +33,7 @@ and silently, if there is one:
                      runtime. On Debian and Ubuntu they are installed with
                      apt-get, as root or by sudo.
 
-No service is started: the tests start servers of their own.
+No service is started: the tests start their own servers.
 
 --interop also installs the other clients that tests/interop runs beside this
 library, if they are missing: the packages libcurator-recipes-java and
