@@ -70,18 +70,23 @@ struct Queue {
 }
 
 /// Shows the library's warnings about wrong use. The command has its own messages for everything else
-/// that the library logs.
+/// that the library logs, except that of a reaper, which [`show_reports`] adds.
 pub(crate) fn show_warnings() {
     if log::set_logger(&Warnings).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
 }
 
+/// Also shows what the library reports about its work.
+pub(crate) fn show_reports() {
+    log::set_max_level(LevelFilter::Info);
+}
+
 struct Warnings;
 
 impl Log for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() == Level::Warn && metadata.target() == "zoolock"
+        metadata.level() >= Level::Warn && metadata.target() == "zoolock"
     }
 
     fn log(&self, record: &Record<'_>) {

@@ -7,7 +7,7 @@ use nix::sys::signal::{SIGCONT, SIGTSTP, raise};
 use zoolock::Reaper;
 
 use crate::exit::Failed;
-use crate::{notify, signals};
+use crate::{notify, output, signals};
 
 /// Listens until a signal arrives.
 pub(crate) fn reap(socket: &Path) -> Result<u8, Failed> {
@@ -16,6 +16,8 @@ pub(crate) fn reap(socket: &Path) -> Result<u8, Failed> {
     // Each program takes three files.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    // Otherwise, nobody would see which sessions it has ended.
+    output::show_reports();
     let reaper = Reaper::start(socket)?;
     notify::ready("ending the sessions of programs that die");
     for signal in &signals {
