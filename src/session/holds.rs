@@ -136,16 +136,15 @@ impl Holds {
         let (now, timeout) = (sys::now(), self.requests.timeout());
         let mut next: Option<Instant> = None;
         for nodes in self.registry.all() {
-            match nodes.ends_at() {
-                Some(end) if end > now => self.attend_at(end),
-                Some(_) => {
-                    if let Some(reason) = nodes.overdue() {
-                        let is_by_lease = reason == LossReason::LeaseExpired;
-                        sys::reached_if(is_by_lease, "a margin ends a hold");
-                        sys::reached_if(!is_by_lease, "a hold lasts longer than its maximum time");
-                        self.lose(&nodes, reason);
-                    }
+            match nodes.ends_at().map(|end| (nodes.overdue(), end)) {
+                Some((Some(reason), _)) => {
+                    let is_by_lease = reason == LossReason::LeaseExpired;
+                    sys::reached_if(is_by_lease, "a margin ends a hold");
+                    sys::reached_if(!is_by_lease, "a hold lasts longer than its maximum time");
+                    self.lose(&nodes, reason);
                 }
+                // This may already have passed, because the clock has advanced since.
+                Some((None, end)) => self.attend_at(end),
                 None => {}
             }
             match nodes.look_due(timeout) {

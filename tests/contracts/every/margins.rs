@@ -43,6 +43,9 @@ fn hold_is_lost_a_margin_before_its_lease_ends() {
     proxy.cut_off();
     let last = last_held(|| hold.is_held());
     assert!(other.is_held(), "{:?}", other.valid_for());
+    let told = await_lost(&hold);
+    println!("its end is told {told:?} later, {:?} before the lease ends", other.valid_for());
+    assert!(other.is_held(), "the loss is told only when the lease ends");
     assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
     rival.comes_in();
     println!("the next holder after {:?} of {margin:?}", last.elapsed());
