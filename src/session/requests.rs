@@ -364,8 +364,12 @@ impl Requests {
         let create = |batch: &mut Batch<'_>, path: &str| batch.create_outside(path, acl);
         loop {
             let created = self.ask_each(None, until, &levels, create)?;
-            let is_failure = |error: &zookeeper::Error| error.kind() != ErrorKind::NodeExists;
-            match created.into_iter().filter_map(Result::err).find(is_failure) {
+            // If a lower directory exists, so do those above it, whatever the servers answered.
+            let failed = created.into_iter().fold(None, |failed, created| match created {
+                Err(error) if error.kind() != ErrorKind::NodeExists => failed.or(Some(error)),
+                _ => None,
+            });
+            match failed {
                 None => return Ok(()),
                 // One of the directories was that of a lock, and was deleted together with the
                 // lock's last node.

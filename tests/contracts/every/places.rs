@@ -36,6 +36,23 @@ fn client_creates_its_chroot_and_all_nodes_below_it() {
     });
 }
 
+/// Servers check the permission to create before they check whether the node exists.
+#[test]
+fn directories_above_the_chroot_need_no_permission() {
+    let (root, probe) = (fresh_path("closed-above"), shared_probe().unwrap());
+    probe.create_all(&root).unwrap();
+    let closed = format!("{root}/closed");
+    let acl = [(31, "auth", ""), (1, "world", "anyone")];
+    probe.add_auth("digest", b"boss:secret").unwrap();
+    probe.create_with_acl(&closed, b"", &acl).unwrap();
+    probe.create_all(&format!("{closed}/open")).unwrap();
+    let client = client_of(&format!("{}{closed}/open/chroot", connect_string()), SESSION);
+    let lock = lock_of(&client, "/lock");
+    lock.lock().unwrap();
+    assert_eq!(probe.children(&format!("{closed}/open/chroot")).unwrap(), ["lock"]);
+    lock.unlock().unwrap();
+}
+
 /// Expects all ways of locking to be denied and to leave no nodes.
 #[track_caller]
 fn is_denied(subject: Subject, client: &Client, path: &str) {
