@@ -209,7 +209,10 @@ fn replace(
         }
         Err(failure) => {
             sys::reached("a call ends while it replaces a node");
-            replaceable.settle(&attempt.inner.own, false);
+            // Otherwise, the transaction was not sent, and the node is deleted with its directory.
+            if failure.is_outcome_unknown() {
+                replaceable.settle(&attempt.inner.own, false);
+            }
             Err(failure)
         }
     }

@@ -92,7 +92,9 @@ impl Holds {
         let term = Term::new(&self.requests, lease, margin);
         let grant = Nodes::grant(facts, identity, mem::take(own), term);
         let nodes = grant.nodes();
-        self.registry.add(nodes, || self.requests.zk.keep_lease())?;
+        // Otherwise, the nodes and their grant would keep each other.
+        let added = self.registry.add(nodes, || self.requests.zk.keep_lease());
+        added.inspect_err(|_| drop(nodes.lose(LossReason::ClientClosed)))?;
         // From here on, the end of the lease ends the hold. The lease may have ended earlier.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");

@@ -133,7 +133,8 @@ impl OwnNodes {
             }
             drop(table);
             sys::reached("a create waits for creates that were given up");
-            until.wait_for(&changed, self.requests.closed())?;
+            let waited = until.wait_for(&changed, self.requests.closed());
+            waited.map_err(Failure::NotSent)?;
         }
     }
 
