@@ -273,6 +273,19 @@ mod tests {
     }
 
     #[test]
+    fn grant_after_the_close_is_freed() {
+        let inner = connected();
+        let (facts, until) =
+            (facts(LockKind::Reentrant, None), Until::within(Duration::from_secs(60)));
+        let mut nodes = vec![node(&inner, &facts)];
+        inner.holds.close();
+        let session = inner.requests.session_id();
+        let granted = inner.holds.grant(&facts, &"".into(), &mut nodes, session, &until);
+        assert!(granted.is_err());
+        assert_eq!(Arc::strong_count(&facts), 1, "the nodes still exist");
+    }
+
+    #[test]
     fn thread_does_not_wait_for_a_hold_that_is_over_by_the_clock() {
         let inner = connected();
         for (at_most, is_held) in [(None, true), (Some(Duration::ZERO), false)] {
