@@ -335,7 +335,11 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
         ErrorKind::BadArguments => Error::invalid("host list", cause),
         ErrorKind::NoThread => Error::SpawnThread { cause },
         _ => {
-            let failure = error.connect_failure().unwrap_or(ConnectFailure::Silent);
+            let other = match error.kind() {
+                ErrorKind::AuthFailed => ConnectFailure::Credentials,
+                _ => ConnectFailure::Silent,
+            };
+            let failure = error.connect_failure().unwrap_or(other);
             Error::Connect { hosts, cause, failure }
         }
     }
