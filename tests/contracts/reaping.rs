@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, LossReason, Reaper};
+use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, Reaper};
 
 /// Starts a process that sleeps until it is killed when the value is dropped.
 fn sleeper() -> Beside {
@@ -265,24 +265,4 @@ fn outage_is_outlasted() {
     is_ended(&hold);
     let next = client_of(&server.connect_string(), SESSION);
     lock_of(&next, &path).lock().unwrap();
-}
-
-#[test]
-fn registration_of_another_process_is_that_of_the_client() {
-    let (client, _lock, hold) = holder();
-    let registration = client.registration().unwrap();
-    assert_eq!(Some(registration.session_id()), client.session_id());
-    let same = zoolock::Registration::from_text(&registration.to_text()).unwrap();
-    assert_eq!(same, registration);
-    assert!(!format!("{same:?}").contains("password"));
-    same.end_session().unwrap();
-    is_ended(&hold);
-    assert_eq!(hold.state(), zoolock::HoldState::Lost(LossReason::LeaseExpired));
-    // The session has already ended, so there is nothing to do.
-    same.end_session().unwrap();
-    // This is "/dev/zero", a file without an end.
-    let file = "\nZOOKEEPER_CACERT=2f6465762f7a65726f\nSESSION";
-    let text = same.to_text().replacen("\nSESSION", file, 1);
-    let error = zoolock::Registration::from_text(&text).unwrap().end_session().unwrap_err();
-    assert!(error.to_string().contains("/dev/zero"), "{error}");
 }

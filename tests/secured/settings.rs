@@ -91,8 +91,15 @@ fn session_is_ended_from_outside_with_the_same_settings() {
     assert!(secured.secrets_in(&format!("{registration:?}")).is_empty());
     // Another process would do the same. A busy server may answer late.
     let other = Registration::from_text(&registration.to_text()).unwrap();
+    assert_eq!((&other, Some(other.session_id())), (&registration, client.session_id()));
     wait_until("a server has ended the session", SOON, || other.end_session().is_ok());
     println!("lost after {:?}", await_lost(&guard));
+    // A file without an end is not read: "/dev/zero".
+    let text = registration.to_text();
+    let file = text.lines().find(|line| line.starts_with("ZOOKEEPER_CACERT=")).unwrap();
+    let endless = text.replace(file, "ZOOKEEPER_CACERT=2f6465762f7a65726f");
+    let error = Registration::from_text(&endless).unwrap().end_session().unwrap_err();
+    assert!(error.to_string().contains("/dev/zero"), "{error}");
 
     // No other process can use settings that the program itself made, or those that no variable can represent.
     let builder = || Client::builder(secured.hosts());

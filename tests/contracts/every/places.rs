@@ -47,10 +47,8 @@ fn directories_above_the_chroot_need_no_permission() {
     probe.create_with_acl(&closed, b"", &acl).unwrap();
     probe.create_all(&format!("{closed}/open")).unwrap();
     let client = client_of(&format!("{}{closed}/open/chroot", connect_string()), SESSION);
-    let lock = lock_of(&client, "/lock");
-    lock.lock().unwrap();
+    let _guard = lock_of(&client, "/lock").acquire().unwrap();
     assert_eq!(probe.children(&format!("{closed}/open/chroot")).unwrap(), ["lock"]);
-    lock.unlock().unwrap();
 }
 
 /// Expects all ways of locking to be denied and to leave no nodes.
