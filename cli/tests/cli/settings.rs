@@ -23,7 +23,7 @@ fn environment_overrides_the_settings_file() {
     assert_eq!(list(nowhere, &[("ZOOKEEPER_CONNECT", "")]).0, Some(64), "as if it were not set");
     let soon = &[("ZOOKEEPER_SESSION_TIMEOUT", "soon")];
     let (_, errors) = list(&format!("connect = '{hosts}'\nsession_timeout = 7"), soon);
-    assert!(errors.ends_with("such as 10 or 2.5\n"), "the variable has no line: {errors}");
+    assert!(errors.ends_with("(expected e.g. 10 or 2.5)\n"), "the variable has no line: {errors}");
     // An error in a setting of the file names its line.
     for (text, parts) in [
         ("connect = 'a'\n\nsession_timeout = 'hunter2'", ["ZOOKEEPER_SESSION_TIMEOUT", "line 3"]),
