@@ -69,8 +69,8 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
         |xid| header(xid, 0).raw(&FAILED.repeat(2)).raw(&END),
         "failed operations without a cause",
     ),
-    (EXISTS, |xid| header(xid + 77, 0).stat(), "where 1 was due"),
-    (EXISTS, |_| header(i32::MIN, 0).stat(), "an answer to request -2147483648, where 1 was due"),
+    (EXISTS, |xid| header(xid + 77, 0).stat(), "but 1 was due"),
+    (EXISTS, |_| header(i32::MIN, 0).stat(), "an answer to request -2147483648, but 1 was due"),
     // The answer to the handshake again.
     (EXISTS, |_| Bytes(vec![0; 37]), "an answer to request 0"),
     (EXISTS, |_| header(PING, 0), "an answer to a ping that was not sent"),
