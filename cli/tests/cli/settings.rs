@@ -41,7 +41,7 @@ fn environment_overrides_the_settings_file() {
     let mut variable = zoolock(&["list", "/path"]);
     variable.env("ZOOKEEPER_CONFIG", &file);
     let (_, _, errors) = ends(variable);
-    assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
+    assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: unknown setting"), "{errors}");
 }
 
 #[test]
