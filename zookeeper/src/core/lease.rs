@@ -31,12 +31,13 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns whether it should be replaced although it has not settled yet: the other sample would
-    /// renew the lease for much longer, and settles hardly later. When a server that stalled continues,
-    /// it answers requests from the whole stall at once, the oldest first.
-    fn is_worse_than(&self, other: &Sample) -> bool {
-        let longer = other.sent.monotonic.saturating_duration_since(self.sent.monotonic);
-        let later = other.settles.saturating_duration_since(self.settles);
+    /// Returns whether it should be replaced, although it has not settled yet, by another one with
+    /// these instants: the other one would renew the lease for much longer, and settles hardly later.
+    /// When a server that stalled continues, it answers requests from the whole stall at once, the
+    /// oldest first.
+    fn is_worse_than(&self, sent: Instant, settles: Instant) -> bool {
+        let longer = sent.saturating_duration_since(self.sent.monotonic);
+        let later = settles.saturating_duration_since(self.settles);
         longer > later * 4
     }
 }
@@ -175,7 +176,7 @@ impl Lease {
         if now.monotonic >= self.newer.settles {
             self.older = self.newer;
             self.newer = sample;
-        } else if self.newer.is_worse_than(&sample) {
+        } else if self.newer.is_worse_than(sent.monotonic, sample.settles) {
             sys::reached("a late answer is replaced as a sample");
             self.newer = sample;
         }
@@ -207,8 +208,8 @@ impl Lease {
     pub(crate) fn sample_due(&self, now: Instant) -> Instant {
         let answered = self.newer.settles - self.step();
         let took = answered.saturating_duration_since(self.newer.sent.monotonic);
-        let can_replace = took > now.saturating_duration_since(answered) * 3;
-        if took > self.step() / 2 && can_replace { answered } else { self.newer.settles }
+        let can_be_replaced = self.newer.is_worse_than(now, now + self.step());
+        if took > self.step() / 2 && can_be_replaced { answered } else { self.newer.settles }
     }
 }
 
