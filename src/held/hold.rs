@@ -235,10 +235,9 @@ impl Hold {
         self.grant.nodes().is_requested(self.index)
     }
 
-    /// Carries out these writes while the nodes of this hold and of all others exist.
-    pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
-        let all = [self].into_iter().chain(others);
-        let holds: Vec<_> = all.map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
+    /// Carries out these writes while the nodes of all these holds exist. This hold is one of them.
+    pub(crate) fn commit(&self, all: &[Hold], writes: &[Write]) -> Result<()> {
+        let holds: Vec<_> = all.iter().map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
         commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
     }
 

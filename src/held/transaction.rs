@@ -129,7 +129,7 @@ impl Transaction {
                 What::Check(_) | What::Set(..) | What::Delete(_) => LockPath::parse_node(path)?,
             };
         }
-        self.holds[0].commit(&self.holds[1..], &self.writes)
+        self.holds[0].commit(&self.holds, &self.writes)
     }
 }
 

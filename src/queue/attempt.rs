@@ -1,6 +1,7 @@
 //! The common part of all calls that use the servers. They follow the client's session, own their
 //! nodes until these are granted, and wait.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -209,10 +210,10 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the path and the data of a node that is to be created.
-    pub(super) fn node(&self, create: &Create) -> (String, Vec<u8>) {
+    pub(super) fn node(&self, create: &Create) -> (String, Cow<'_, [u8]>) {
         let data = match self.facts.kind.is_single_node() {
-            true => data::encode_single(&create.id, &self.identity),
-            false => self.identity.as_bytes().to_vec(),
+            true => data::encode_single(&create.id, &self.identity).into(),
+            false => self.identity.as_bytes().into(),
         };
         (self.place.path_of(&create.name), data)
     }

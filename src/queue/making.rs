@@ -165,11 +165,12 @@ fn send_inside(
     above: Option<&str>,
     is_shared: bool,
 ) -> Created {
-    let ((path, data), acl) = (attempt.node(create), attempt.requests().acl());
     if let Some(above) = above {
         let made = attempt.send(batch, create, &[Op::Check(above, None)], is_shared);
-        Box::new(move || made.wait().map(last_created))
-    } else if is_shared {
+        return Box::new(move || made.wait().map(last_created));
+    }
+    let ((path, data), acl) = (attempt.node(create), attempt.requests().acl());
+    if is_shared {
         let created = batch.shared_create(&path, &data, acl, create.mode);
         Box::new(move || created.wait())
     } else {
