@@ -13,9 +13,8 @@ const AT_ONCE: usize = 100;
 /// How many threads list paths. Each sends one request at a time.
 const THREADS: usize = 32;
 
-/// The locks at and below a path, each with its contenders, or an error for each path that may not
-/// be read. Any other error is the last item. A path precedes the paths below it, and names are
-/// sorted by their bytes.
+/// The locks at and below a path, each with its contenders, or an error for each path that cannot be
+/// read. A path precedes the paths below it, and names are sorted by their bytes.
 pub(crate) struct Locks<'c> {
     client: &'c Client,
     /// The remaining steps of the walk, the next one last.
@@ -23,13 +22,13 @@ pub(crate) struct Locks<'c> {
 }
 
 enum Step {
-    Look(String),
-    Tell(Result<Vec<Contender>>),
+    List(String),
+    Found(Result<Vec<Contender>>),
 }
 
 impl Locks<'_> {
     pub(crate) fn below<'c>(client: &'c Client, root: &str) -> Locks<'c> {
-        Locks { client, steps: vec![Step::Look(root.to_owned())] }
+        Locks { client, steps: vec![Step::List(root.to_owned())] }
     }
 
     /// Replaces the next steps with what is at their paths, and the paths below.
@@ -39,7 +38,7 @@ impl Locks<'_> {
         let all: Vec<_> = steps.into_iter().map(|step| (step, OnceLock::new())).collect();
         let work = || {
             while let Some((step, seen)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Step::Look(path) = step {
+                if let Step::List(path) = step {
                     seen.get_or_init(|| look_at(client, path));
                 }
             }
@@ -63,8 +62,8 @@ impl Iterator for Locks<'_> {
     fn next(&mut self) -> Option<Result<Vec<Contender>>> {
         loop {
             match self.steps.pop()? {
-                Step::Tell(found) => return Some(found),
-                look => self.steps.push(look),
+                Step::Found(found) => return Some(found),
+                list => self.steps.push(list),
             }
             self.look();
         }
@@ -75,15 +74,15 @@ impl Iterator for Locks<'_> {
 fn look_at(client: &Client, path: &str) -> Vec<Step> {
     let mut below = match client.paths_below(path) {
         Ok(below) => below,
-        denied => return vec![Step::Tell(denied.map(|_| Vec::new()))],
+        failed => return vec![Step::Found(failed.map(|_| Vec::new()))],
     };
     let lock = match path {
         "/" => Ok(Vec::new()),
         path => lock_at(client, path, &mut below),
     };
     let is_free = lock.as_ref().is_ok_and(Vec::is_empty);
-    let below = below.into_iter().rev().map(Step::Look);
-    below.chain((!is_free).then_some(Step::Tell(lock))).collect()
+    let below = below.into_iter().rev().map(Step::List);
+    below.chain((!is_free).then_some(Step::Found(lock))).collect()
 }
 
 /// Returns the contenders of the lock at a path, and removes its parts from the paths below.
