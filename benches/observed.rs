@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use zoolock::metrics::MetricsObserver;
-use zoolock::observer::{Acquired, Ended, Observer};
+use zoolock::observer::{Called, Ended, Observer};
 use zoolock::{Client, DistributedLock, LockOptions};
 use zoolock_test_support::{Server, fresh_path};
 
@@ -25,7 +25,7 @@ const TURNS: u32 = 100;
 struct Sums([AtomicU64; 4]);
 
 impl Observer for Sums {
-    fn acquired(&self, call: &Acquired<'_>) {
+    fn called(&self, call: &Called<'_>) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
         self.0[1].fetch_add(call.waited.as_micros() as u64, Ordering::Relaxed);
     }

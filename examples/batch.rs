@@ -19,7 +19,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use zoolock::observer::{Ended, Observer, Outcome};
+use zoolock::observer::{Ended, HoldOutcome, Observer};
 use zoolock::{Client, DistributedLock, LockOptions, LossReason};
 
 /// A step that takes longer counts as hanging.
@@ -31,7 +31,7 @@ struct AtLoss<F>(F);
 
 impl<F: Fn(LossReason) + Send + Sync> Observer for AtLoss<F> {
     fn ended(&self, hold: &Ended<'_>) {
-        if let Outcome::Lost(reason) = hold.outcome
+        if let HoldOutcome::Lost(reason) = hold.outcome
             && reason != LossReason::ClientClosed
         {
             (self.0)(reason);

@@ -23,7 +23,7 @@ fn run() -> zoolock::Result<()> {
     let client = Client::connect(servers, Duration::from_secs(10))?;
     let lock = DistributedLock::new(&client, "/zoolock-examples/quickstart")?;
 
-    let guard = lock.acquire()?; // waits for its turn; see try_acquire_for() for a deadline
+    let guard = lock.acquire()?; // waits for its turn; see acquire_within() for a deadline
     println!("held, with fencing token {}", guard.fencing_token());
     for step in 1..=3 {
         if !guard.is_held() {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedSemaphore, Permits};
+use zoolock::{Client, DistributedSemaphore, Guard};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -35,8 +35,8 @@ impl Pool {
         DistributedSemaphore::new(&client, "/zoolock-examples/licences", LICENCES).map(Pool)
     }
 
-    fn take(&self, count: u32) -> Outcome<Permits> {
-        let permits = self.0.try_acquire_for(count, PATIENCE)?;
+    fn take(&self, count: u32) -> Outcome<Guard> {
+        let permits = self.0.acquire_within(count, PATIENCE)?;
         Ok(permits.ok_or_else(|| format!("no {count} licences within {PATIENCE:?}"))?)
     }
 }

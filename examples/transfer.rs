@@ -81,7 +81,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
     let (debited, credited) = (lock(from)?, lock(to)?);
     let both = MultiLock::new([debited.clone().into(), credited.clone().into()])?;
     // The other error is that of a member which is busy.
-    let locked = both.try_acquire_for(PATIENCE)??;
+    let locked = both.acquire_within(PATIENCE)??;
     let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
         let not_held = || zoolock::Error::not_held(lock.path());
         let token = lock.hold().ok_or_else(not_held)?.fencing_token();

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper::{ErrorKind, Names, Stat};
 
-use crate::base::contender::{Contender, Kind};
+use crate::base::contender::Contender;
 use crate::base::data;
 use crate::base::error::Result;
+use crate::base::kind::LockKind;
 use crate::base::names;
 use crate::base::path::LockPath;
 use crate::base::sys;
@@ -157,7 +158,7 @@ fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
     let mut nodes: Vec<_> = nodes.into_iter().filter_map(with_place).collect();
     nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
     // The kinds of all contenders before the current place, and of those at this place.
-    let (mut ahead, mut beside): (Vec<Kind>, Vec<Kind>) = Default::default();
+    let (mut ahead, mut beside): (Vec<LockKind>, Vec<LockKind>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
     for (place, node) in nodes {
@@ -190,7 +191,9 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let turns = queue(path, turns);
     let acquiring = turns.first().filter(|turn| turn.holds);
     let (mut permits, mut wanted) = (Vec::new(), Vec::new());
-    for permit in leases.into_iter().filter_map(|node| contender(path, Kind::Permit, true, node)) {
+    for permit in
+        leases.into_iter().filter_map(|node| contender(path, LockKind::Semaphore, true, node))
+    {
         let turn = acquiring.filter(|turn| turn.session == permit.session);
         let is_its = turn.map(|turn| names::is_of_turn(&permit.node, &turn.node).ok_or(turn.token));
         match is_its {
@@ -214,7 +217,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let first = first.map(|permit| Contender { holds: false, ..permit });
     let in_part = |part: &str, one: Contender| Contender {
         node: format!("{part}/{}", one.node),
-        kind: Kind::Permit,
+        kind: LockKind::Semaphore,
         ..one
     };
     let waiting = turns.into_iter().skip(its_own);
@@ -229,12 +232,14 @@ fn single(path: &LockPath, node: Znode) -> Option<Contender> {
     let data = node.found.as_ref().map(|(data, _)| &**data);
     let identity = data.and_then(data::decode_single).map(|(_, identity)| identity.to_owned());
     let node = Znode { name: String::new(), ..node };
-    let own = contender(path, Kind::Exclusive, true, node)?;
+    // Other programs create ephemeral nodes for other purposes.
+    let kind = if identity.is_some() { LockKind::Ephemeral } else { LockKind::Exclusive };
+    let own = contender(path, kind, true, node)?;
     Some(Contender { identity: identity.or(own.identity), ..own })
 }
 
 /// Returns the contender with this node, unless the node has vanished.
-fn contender(path: &LockPath, kind: Kind, holds: bool, node: Znode) -> Option<Contender> {
+fn contender(path: &LockPath, kind: LockKind, holds: bool, node: Znode) -> Option<Contender> {
     let Znode { name, found } = node;
     let (data, stat) = found?;
     let data::Said { asked, identity } = data::said(&data, stat.version);

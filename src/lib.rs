@@ -44,7 +44,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
+//! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, with rustls |
 //! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
 //! | `metrics` | `metrics::MetricsObserver`: an [`observer`] for the crate `metrics` 0.24, which exports to Prometheus, for example |
 //! | `tracing` | `tracing::TracingObserver`: an [`observer`] that writes events of the crate `tracing` |
@@ -66,7 +66,7 @@
 //! let lock = DistributedLock::new(client, "/locks/nightly-report")?; // sends no request
 //! let guard = lock.acquire()?;
 //! guard.release()?; // or drop it
-//! if let Some(guard) = lock.try_acquire_for(Duration::from_secs(5))? {
+//! if let Some(guard) = lock.acquire_within(Duration::from_secs(5))? {
 //!     guard.release()?;
 //! }
 //! # Ok(())
@@ -78,7 +78,6 @@
 //! | waits | with a guard | without a guard |
 //! |---|---|---|
 //! | without a limit | `acquire()` | `lock()` |
-//! | for a time | `try_acquire_for(..)` | `try_lock_for(..)` |
 //! | for a time, or until an instant | `acquire_within(..)` | `lock_within(..)` |
 //! | only for the servers' answers | `try_acquire()` | `try_lock()` |
 //! | to release: only for the servers' answers | `release()`, or drop | `unlock()` |
@@ -124,7 +123,6 @@
 //! |---|---|---|
 //! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
 //! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
-//! | [`Permits`] | [`DistributedSemaphore`] | owned: into a struct, to any thread |
 //! | [`MultiGuard`] | [`MultiLock`] | owned: into a struct, to any thread that may unlock all members |
 //! | [`LockGuard`] | any [`dyn Lock`](Lock) | borrows its lock |
 //!
@@ -307,7 +305,7 @@
 //!
 //! # Semaphores
 //!
-//! A [`DistributedSemaphore`] grants up to a limit of [`Permits`]. A call takes any number of
+//! A [`DistributedSemaphore`] grants up to a limit of permits. A call takes any number of
 //! permits at once, all or none.
 //!
 //! # Several locks
@@ -434,8 +432,9 @@ pub mod tracing;
 pub use crossbeam_channel;
 
 pub use base::acl::Acl;
-pub use base::contender::{Contender, Kind};
+pub use base::contender::Contender;
 pub use base::error::{ConflictReason, Error, ErrorKind, LossReason, Result};
+pub use base::kind::LockKind;
 pub use base::options::LockOptions;
 pub use base::version::Version;
 pub use base::wait::{CancelToken, Wait};
@@ -449,11 +448,11 @@ pub use locks::leadership::{Leadership, Term};
 pub use locks::lock::{DistributedLock, DistributedReentrantLock, EphemeralLock};
 pub use locks::multi::{Busy, MultiGuard, MultiLock};
 pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
-pub use locks::semaphore::{DistributedSemaphore, Permits};
+pub use locks::semaphore::DistributedSemaphore;
 #[cfg(not(zoolock_simulation))]
 pub use reaper::Reaper;
 pub use reaper::Registration;
-pub use session::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
+pub use session::{ClientState, HoldState, Stats, Subscription};
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
 pub use zookeeper::{ConnectFailure, Permissions};

@@ -17,22 +17,17 @@
 //! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting`, `zoolock_registered` | | gauges: those of [`Stats`](crate::Stats) |
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
 //!
-//! `lock` is the [kind](LockKind::as_str), and `name` the lock's
+//! `lock` is the [kind](crate::LockKind::as_str), and `name` the lock's
 //! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) describes which
 //! calls and holds are counted.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::Arc;
-
 use metrics::{
-    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
-use parking_lot::RwLock;
 
 use crate::client::Client;
-use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
+use crate::observer::{CallOutcome, Called, Ended, Observer};
 use crate::session::ClientState;
 
 /// An [`Observer`] that records calls and holds as metrics.
@@ -49,46 +44,23 @@ use crate::session::ClientState;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Default)]
-pub struct MetricsObserver {
-    known: RwLock<HashMap<LockKind, HashMap<String, Arc<Handles>>>>,
-}
+#[derive(Debug, Default)]
+pub struct MetricsObserver(());
 
-/// The metrics of all locks with the same kind and name; counters by their labels.
-struct Handles {
-    calls: HashMap<&'static str, Counter>,
-    wait: Histogram,
-    queue: Histogram,
-    hold: Histogram,
-    lost: HashMap<&'static str, Counter>,
-}
-
-impl Handles {
-    fn new(lock: LockKind, name: &str) -> Handles {
-        let (lock, name) = (lock.as_str(), name.to_owned());
-        let calls = ["acquired", "busy", "timed_out", "cancelled", "failed"].map(|outcome| {
-            (outcome, counter!("zoolock_acquisitions_total", "lock" => lock, "name" => name.clone(), "outcome" => outcome))
-        });
-        let lost = ["lease_expired", "node_deleted", "client_closed", "held_too_long"].map(|reason| {
-            (reason, counter!("zoolock_lost_total", "lock" => lock, "name" => name.clone(), "reason" => reason))
-        });
-        let sizes = |what: &'static str| histogram!(what, "lock" => lock, "name" => name.clone());
-        Handles {
-            calls: calls.into(),
-            wait: sizes("zoolock_wait_seconds"),
-            queue: sizes("zoolock_queue_length"),
-            hold: sizes("zoolock_hold_seconds"),
-            lost: lost.into(),
-        }
-    }
-
-    fn called(&self, outcome: &str, ahead: Option<usize>) {
-        self.calls.get(outcome).inspect(|counter| counter.increment(1));
-        if let Some(ahead) = ahead {
-            self.queue.record(ahead as f64);
-        }
-    }
-}
+/// The counters, and the values of their labels. Once a lock is used, each value is counted from
+/// zero on: otherwise, the first loss would not be an increase.
+const COUNTERS: [(&str, &str, &[&str]); 2] = [
+    (
+        "zoolock_acquisitions_total",
+        "outcome",
+        &["acquired", "busy", "timed_out", "cancelled", "failed"],
+    ),
+    (
+        "zoolock_lost_total",
+        "reason",
+        &["lease_expired", "node_deleted", "client_closed", "held_too_long"],
+    ),
+];
 
 impl MetricsObserver {
     /// Creates an observer that has recorded nothing yet, and describes its metrics to the
@@ -107,42 +79,39 @@ impl MetricsObserver {
         describe_counter!("zoolock_lost_total", Unit::Count, lost);
         MetricsObserver::default()
     }
+}
 
-    fn of(&self, lock: LockKind, name: &str) -> Arc<Handles> {
-        let known = |names: &HashMap<String, Arc<Handles>>| names.get(name).cloned();
-        if let Some(handles) = self.known.read().get(&lock).and_then(known) {
-            return handles;
+/// Counts a call for this lock, or a hold of it, that ended in this way.
+fn count(lock: &'static str, name: &str, outcome: &str) {
+    for (counter, label, values) in COUNTERS {
+        for &value in values {
+            let counter =
+                counter!(counter, "lock" => lock, "name" => name.to_owned(), label => value);
+            counter.increment((value == outcome).into());
         }
-        // The mutex is not held, because the recorder is foreign code. Concurrent calls get the
-        // same handles.
-        let handles = Arc::new(Handles::new(lock, name));
-        let mut known = self.known.write();
-        known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));
-        handles
     }
+}
+
+fn sizes(what: &'static str, lock: &'static str, name: &str) -> Histogram {
+    histogram!(what, "lock" => lock, "name" => name.to_owned())
 }
 
 impl Observer for MetricsObserver {
-    fn acquired(&self, call: &Acquired<'_>) {
-        let handles = self.of(call.lock, call.name);
-        handles.called("acquired", call.queue);
-        handles.wait.record(call.waited);
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        self.of(call.lock, call.name).called(call.reason.as_str(), call.queue);
+    fn called(&self, call: &Called<'_>) {
+        let (lock, name) = (call.lock.as_str(), call.name);
+        count(lock, name, call.outcome.as_str());
+        if let Some(ahead) = call.queue {
+            sizes("zoolock_queue_length", lock, name).record(ahead as f64);
+        }
+        if let CallOutcome::Acquired = call.outcome {
+            sizes("zoolock_wait_seconds", lock, name).record(call.waited);
+        }
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        let handles = self.of(hold.lock, hold.name);
-        handles.hold.record(hold.held);
-        handles.lost.get(hold.outcome.as_str()).inspect(|counter| counter.increment(1));
-    }
-}
-
-impl fmt::Debug for MetricsObserver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsObserver").finish_non_exhaustive()
+        let (lock, name) = (hold.lock.as_str(), hold.name);
+        count(lock, name, hold.outcome.as_str());
+        sizes("zoolock_hold_seconds", lock, name).record(hold.held);
     }
 }
 

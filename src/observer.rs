@@ -10,20 +10,20 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use zoolock::observer::{Acquired, Ended, Observer, Outcome};
+//! use zoolock::observer::{Called, Ended, HoldOutcome, Observer};
 //! use zoolock::{Client, DistributedLock, LockOptions};
 //!
 //! struct Slow;
 //!
 //! impl Observer for Slow {
-//!     fn acquired(&self, call: &Acquired<'_>) {
+//!     fn called(&self, call: &Called<'_>) {
 //!         if call.waited > Duration::from_secs(1) {
 //!             println!("{} {:?}: waited {:?}", call.lock, call.name, call.waited);
 //!         }
 //!     }
 //!
 //!     fn ended(&self, hold: &Ended<'_>) {
-//!         if let Outcome::Lost(reason) = hold.outcome {
+//!         if let HoldOutcome::Lost(reason) = hold.outcome {
 //!             println!("{} {:?}: lost after {:?}: {reason}", hold.lock, hold.name, hold.held);
 //!         }
 //!     }
@@ -39,8 +39,8 @@
 //! ```
 //!
 //! # What is reported
-//! - Each call that locks is reported once, to [`acquired`](Observer::acquired) or to
-//!   [`not_acquired`](Observer::not_acquired). Each acquired hold is reported again at its end, to
+//! - Each call that locks is reported once, to [`called`](Observer::called), whether or not it
+//!   acquired the lock. Each acquired hold is reported again at its end, to
 //!   [`ended`](Observer::ended).
 //! - If the owner of a lock locks it again, neither that call nor its unlock is reported. If
 //!   threads [hand off](crate::LockOptions::local_handoffs) a lock, each thread reports that it
@@ -57,24 +57,18 @@
 //! time; the panic has no other effect.
 
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, LossReason};
-pub use crate::base::kind::LockKind;
+use crate::base::kind::LockKind;
 use crate::base::panics::caught;
 use crate::base::sys;
 
 /// Receives reports of calls and holds; see the [module](self). The default methods do nothing.
 pub trait Observer: Send + Sync {
-    /// A call has acquired its lock.
-    fn acquired(&self, call: &Acquired<'_>) {
-        let _ = call;
-    }
-
-    /// A call has ended without the lock.
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
+    /// A call for a lock has ended.
+    fn called(&self, call: &Called<'_>) {
         let _ = call;
     }
 
@@ -86,12 +80,8 @@ pub trait Observer: Send + Sync {
 
 /// Allows a program to keep the observer, to read its results.
 impl<O: Observer + ?Sized> Observer for Arc<O> {
-    fn acquired(&self, call: &Acquired<'_>) {
-        (**self).acquired(call);
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        (**self).not_acquired(call);
+    fn called(&self, call: &Called<'_>) {
+        (**self).called(call);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
@@ -99,44 +89,33 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
     }
 }
 
-/// A call that acquired its lock.
+/// A call for a lock that ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
-pub struct Acquired<'a> {
+pub struct Called<'a> {
     /// The type of the lock.
     pub lock: LockKind,
     /// The lock's [`LockOptions::name`](crate::LockOptions::name).
     pub name: &'a str,
-    /// Time from the call to the grant. This includes the wait for threads of this process, for a
+    /// Time from the call to its end. This includes the wait for threads of this process, for a
     /// connection, and in the queue.
     pub waited: Duration,
     /// How many contenders, including holders, were ahead on the servers when the call queued. For
     /// a semaphore: how many calls were waiting. Waiting threads of this process do not count.
     /// `None` if the call did not queue, because another thread handed off the lock to it, or
-    /// because it only tried to get permits of a semaphore.
+    /// because it only tried to get permits of a semaphore, or if it ended before the number was
+    /// known.
     pub queue: Option<usize>,
+    /// How the call ended.
+    pub outcome: CallOutcome<'a>,
 }
 
-/// A call that ended without the lock.
+/// How a call for a lock ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
-pub struct NotAcquired<'a> {
-    /// The type of the lock.
-    pub lock: LockKind,
-    /// The lock's [`LockOptions::name`](crate::LockOptions::name).
-    pub name: &'a str,
-    /// Time from the call to its end.
-    pub waited: Duration,
-    /// As [`Acquired::queue`]. Also `None` if the call ended before the number was known.
-    pub queue: Option<usize>,
-    /// Why the call did not acquire the lock.
-    pub reason: Reason<'a>,
-}
-
-/// Why a call did not acquire its lock.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy)]
-pub enum Reason<'a> {
+pub enum CallOutcome<'a> {
+    /// The call acquired the lock.
+    Acquired,
     /// The call only tried, and the lock was taken.
     Busy,
     /// Another contender was ahead until the deadline.
@@ -147,15 +126,16 @@ pub enum Reason<'a> {
     Failed(&'a Error),
 }
 
-impl Reason<'_> {
-    /// Returns the reason as a label: `busy`, `timed_out`, `cancelled` or `failed`.
+impl CallOutcome<'_> {
+    /// Returns the outcome as a label: `acquired`, `busy`, `timed_out`, `cancelled` or `failed`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Busy => "busy",
-            Reason::TimedOut => "timed_out",
-            Reason::Cancelled => "cancelled",
-            Reason::Failed(_) => "failed",
+            CallOutcome::Acquired => "acquired",
+            CallOutcome::Busy => "busy",
+            CallOutcome::TimedOut => "timed_out",
+            CallOutcome::Cancelled => "cancelled",
+            CallOutcome::Failed(_) => "failed",
         }
     }
 }
@@ -171,13 +151,13 @@ pub struct Ended<'a> {
     /// Time from the grant to the unlock, or until the loss was noticed.
     pub held: Duration,
     /// How the hold ended.
-    pub outcome: Outcome,
+    pub outcome: HoldOutcome,
 }
 
 /// How a hold ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum HoldOutcome {
     /// Its owner released it, and the release reported no loss. With
     /// [`background_release`](crate::LockOptions::background_release), if a loss is found later,
     /// only [`Stats::holds_lost`](crate::Stats::holds_lost) counts it.
@@ -186,17 +166,17 @@ pub enum Outcome {
     Lost(LossReason),
 }
 
-impl Outcome {
+impl HoldOutcome {
     /// Returns the outcome as a label: `released`, or the reason of the loss, such as
     /// `lease_expired`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Outcome::Released => "released",
-            Outcome::Lost(LossReason::LeaseExpired) => "lease_expired",
-            Outcome::Lost(LossReason::NodeDeleted) => "node_deleted",
-            Outcome::Lost(LossReason::ClientClosed) => "client_closed",
-            Outcome::Lost(LossReason::HeldTooLong) => "held_too_long",
+            HoldOutcome::Released => "released",
+            HoldOutcome::Lost(LossReason::LeaseExpired) => "lease_expired",
+            HoldOutcome::Lost(LossReason::NodeDeleted) => "node_deleted",
+            HoldOutcome::Lost(LossReason::ClientClosed) => "client_closed",
+            HoldOutcome::Lost(LossReason::HeldTooLong) => "held_too_long",
         }
     }
 }
@@ -209,12 +189,6 @@ pub(crate) struct Observed {
     pub(crate) name: Arc<str>,
 }
 
-impl fmt::Debug for Observed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
 impl Observed {
     fn tell(&self, tell: impl FnOnce(&dyn Observer)) {
         let _ = caught(|| tell(&*self.observer));
@@ -222,14 +196,13 @@ impl Observed {
 
     /// Notifies the observer. Call it only where blocking is allowed.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
-        let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
+        let outcome = loss.map_or(HoldOutcome::Released, HoldOutcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };
         self.tell(|observer| observer.ended(&ended));
     }
 }
 
 /// What an observer receives about a call.
-#[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) observed: Observed,
     begun: Instant,
@@ -253,18 +226,15 @@ impl Report {
     pub(crate) fn end(&self, got: Result<bool, &Error>) {
         let Observed { lock, ref name, .. } = self.observed;
         let (waited, queue) = (sys::now() - self.begun, self.queue.get());
-        let reason = match got {
-            Ok(true) => {
-                let acquired = Acquired { lock, name, waited, queue };
-                return self.observed.tell(|observer| observer.acquired(&acquired));
-            }
-            Ok(false) if self.waits => Reason::TimedOut,
-            Ok(false) => Reason::Busy,
-            Err(Error::Cancelled { .. }) => Reason::Cancelled,
-            Err(error) => Reason::Failed(error),
+        let outcome = match got {
+            Ok(true) => CallOutcome::Acquired,
+            Ok(false) if self.waits => CallOutcome::TimedOut,
+            Ok(false) => CallOutcome::Busy,
+            Err(Error::Cancelled { .. }) => CallOutcome::Cancelled,
+            Err(error) => CallOutcome::Failed(error),
         };
-        let call = NotAcquired { lock, name, waited, queue, reason };
-        self.observed.tell(|observer| observer.not_acquired(&call));
+        let call = Called { lock, name, waited, queue, outcome };
+        self.observed.tell(|observer| observer.called(&call));
     }
 }
 

@@ -22,7 +22,7 @@
 //! change.
 //!
 //! A program that stops its work while suspended can rely on this: when [`Client::subscribe`] sends
-//! [`Suspended`](crate::ConnectionEvent::Suspended), [`Hold::state`] already returns it. A release
+//! [`Suspended`](crate::ClientState::Suspended), [`Hold::state`] already returns it. A release
 //! without a connection returns at once. The node is deleted on the next connection, or ends with
 //! the session.
 //!

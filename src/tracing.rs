@@ -11,9 +11,9 @@
 //! | `a lock was released` | debug | `kind`, `name`, `held`, `outcome` |
 //! | `a lock was lost` | warn | the same |
 //!
-//! `kind` is the [kind](crate::observer::LockKind::as_str) of lock, `name` its
-//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is that of [`Reason::as_str`] or
-//! [`Outcome::as_str`], or `acquired`. `waited` and `held` are seconds. The event for a call
+//! `kind` is the [kind](crate::LockKind::as_str) of lock, `name` its
+//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is that of
+//! [`CallOutcome::as_str`] or [`HoldOutcome::as_str`]. `waited` and `held` are seconds. The event for a call
 //! belongs to the span in which the thread made the call.
 //!
 //! The observer cannot create spans: it is called when a wait is over, and a span of the crate
@@ -24,7 +24,7 @@ use std::error::Error as StdError;
 
 use tracing::{debug, warn};
 
-use crate::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
+use crate::observer::{CallOutcome, Called, Ended, HoldOutcome, Observer};
 
 /// An [`Observer`] that writes calls and holds as events of the crate `tracing`.
 ///
@@ -42,20 +42,18 @@ use crate::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
 pub struct TracingObserver;
 
 impl Observer for TracingObserver {
-    fn acquired(&self, call: &Acquired<'_>) {
+    fn called(&self, call: &Called<'_>) {
         let (kind, name, queue) = (call.lock.as_str(), call.name, call.queue);
-        let (waited, outcome) = (call.waited.as_secs_f64(), "acquired");
-        debug!(kind, name, waited, queue, outcome, "a lock was acquired");
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let (kind, name, queue) = (call.lock.as_str(), call.name, call.queue);
-        let (waited, outcome) = (call.waited.as_secs_f64(), call.reason.as_str());
-        if let Reason::Failed(error) = call.reason {
-            let error: &(dyn StdError + 'static) = error;
-            warn!(kind, name, waited, queue, outcome, error, "a call for a lock failed");
-        } else {
-            debug!(kind, name, waited, queue, outcome, "a lock was not acquired");
+        let (waited, outcome) = (call.waited.as_secs_f64(), call.outcome.as_str());
+        match call.outcome {
+            CallOutcome::Acquired => {
+                debug!(kind, name, waited, queue, outcome, "a lock was acquired");
+            }
+            CallOutcome::Failed(error) => {
+                let error: &(dyn StdError + 'static) = error;
+                warn!(kind, name, waited, queue, outcome, error, "a call for a lock failed");
+            }
+            _ => debug!(kind, name, waited, queue, outcome, "a lock was not acquired"),
         }
     }
 
@@ -63,8 +61,8 @@ impl Observer for TracingObserver {
         let (kind, name, held) = (hold.lock.as_str(), hold.name, hold.held.as_secs_f64());
         let outcome = hold.outcome.as_str();
         match hold.outcome {
-            Outcome::Released => debug!(kind, name, held, outcome, "a lock was released"),
-            Outcome::Lost(_) => warn!(kind, name, held, outcome, "a lock was lost"),
+            HoldOutcome::Released => debug!(kind, name, held, outcome, "a lock was released"),
+            HoldOutcome::Lost(_) => warn!(kind, name, held, outcome, "a lock was lost"),
         }
     }
 }
@@ -80,8 +78,7 @@ mod tests {
     use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
-    use crate::observer::LockKind;
-    use crate::{Error, LossReason};
+    use crate::{Error, LockKind, LossReason};
 
     /// Records the text of each event.
     #[derive(Default)]
@@ -126,17 +123,15 @@ mod tests {
         let (lock, name, waited) = (LockKind::Exclusive, "invoices", Duration::from_millis(1500));
         let (held, error) = (waited, Error::Closed);
         tracing::subscriber::with_default(std::sync::Arc::clone(&written), || {
-            TracingObserver.acquired(&Acquired { lock, name, waited, queue: Some(2) });
-            for reason in [Reason::Busy, Reason::Failed(&error)] {
-                TracingObserver.not_acquired(&NotAcquired {
-                    lock,
-                    name,
-                    waited,
-                    queue: None,
-                    reason,
-                });
+            let calls = [
+                (Some(2), CallOutcome::Acquired),
+                (None, CallOutcome::Busy),
+                (None, CallOutcome::Failed(&error)),
+            ];
+            for (queue, outcome) in calls {
+                TracingObserver.called(&Called { lock, name, waited, queue, outcome });
             }
-            for outcome in [Outcome::Released, Outcome::Lost(LossReason::NodeDeleted)] {
+            for outcome in [HoldOutcome::Released, HoldOutcome::Lost(LossReason::NodeDeleted)] {
                 TracingObserver.ended(&Ended { lock, name, held, outcome });
             }
         });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, process, thread};
 
 use serde_json::{Value, json};
-use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error, Kind};
+use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error, LockKind};
 
 use crate::args::{REAPER, Servers};
 use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
@@ -120,7 +120,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
             at = above(&at);
         }
         let all = contenders.as_deref().unwrap_or_default();
-        let latches: Vec<_> = all.iter().map(|one| one.kind == Kind::Latch).collect();
+        let latches: Vec<_> = all.iter().map(|one| one.kind == LockKind::Latch).collect();
         mixed = latches.contains(&true) && latches.contains(&false);
         limits = all.iter().filter_map(|one| one.limit).collect();
         read = contenders.map(drop);

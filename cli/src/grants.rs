@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-use zoolock::{Contender, Kind};
+use zoolock::{Contender, LockKind};
 
 /// When the holders of the last poll first appeared as holders. `None` for those of the first poll.
 #[derive(Default)]
 pub(crate) struct Grants(Option<HashMap<Key, Option<SystemTime>>>);
 
-type Key = (String, Kind, u64);
+type Key = (String, LockKind, u64);
 
 impl Grants {
     /// Takes the contenders of the next poll.

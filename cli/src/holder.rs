@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use zoolock::{
-    Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
-    Lock, LockGuard, Permits, Registration, Wait,
+    Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Guard,
+    Hold, Lock, LockGuard, Registration, Wait,
 };
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
@@ -236,7 +236,7 @@ enum Wanted {
 /// The lock or the permit, held.
 enum Got<'a> {
     One(LockGuard<&'a dyn Lock>),
-    Permit(Permits),
+    Permit(Guard),
 }
 
 impl Wanted {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use zoolock::{Client, ConnectionEvent, Contender, Kind};
+use zoolock::{Client, ClientState, Contender, LockKind};
 
 use crate::grants::Grants;
 use crate::notify;
@@ -88,9 +88,9 @@ pub(crate) fn follow(client: &Client, path: String) {
     let tell = move || {
         for event in events {
             let text = match event {
-                ConnectionEvent::Suspended => "disconnected, trying to resume the session",
-                ConnectionEvent::Connected => "connected",
-                ConnectionEvent::Lost => "the session has expired or may have expired",
+                ClientState::Suspended => "disconnected, trying to resume the session",
+                ClientState::Connected => "connected",
+                ClientState::Lost => "the session has expired or may have expired",
                 _ => continue,
             };
             say(&format!("{path}: {text}"));
@@ -108,7 +108,7 @@ impl Position {
         let own = contenders.iter().rposition(is_own)?;
         contenders.truncate(own);
         // Held permits are not part of the queue.
-        contenders.retain(|one| one.kind != Kind::Permit || !one.holds);
+        contenders.retain(|one| one.kind != LockKind::Semaphore || !one.holds);
         Some(Position { ahead: contenders.len(), first: contenders.into_iter().next() })
     }
 

@@ -178,8 +178,7 @@ impl<'a> Term<'a> {
         self.attend(child, terminal.as_ref())
     }
 
-    /// Forwards signals, and stops zoolock when the program is stopped, until the program ends or the
-    /// hold is about to end.
+    /// Until the program ends or the hold is about to end: forwards signals, and stops zoolock when the program is stopped.
     fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;

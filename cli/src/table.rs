@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-use zoolock::{Contender, Kind};
+use zoolock::Contender;
 
 use crate::grants::Grants;
 
@@ -88,7 +88,7 @@ pub(crate) fn object(contender: &Contender) -> Value {
     json!({
         "holds": contender.holds,
         "asked": contender.asked,
-        "kind": kind(contender.kind),
+        "kind": contender.kind.as_str(),
         "limit": contender.limit,
         "node": contender.node,
         "sequence": contender.sequence,
@@ -216,18 +216,7 @@ pub(crate) fn state(contender: &Contender) -> &'static str {
 fn wish(contender: &Contender) -> String {
     match contender.limit {
         Some(limit) => format!("permit of {limit}"),
-        None => kind(contender.kind).to_owned(),
-    }
-}
-
-pub(crate) fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Exclusive => "exclusive",
-        Kind::Read => "read",
-        Kind::Write => "write",
-        Kind::Permit => "permit",
-        Kind::Latch => "latch",
-        _ => "foreign",
+        None => contender.kind.to_string(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::args::Target;
 use crate::exit::{DENIED, Failed, print};
 use crate::grants::Grants;
 use crate::output::{finish, say, status};
-use crate::table::{self, age, columns, held, kind, name, plain, seconds};
+use crate::table::{self, age, columns, held, name, plain, seconds};
 use crate::walk::Locks;
 
 const HEADER: [&str; 8] = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER", "NEXT"];
@@ -95,7 +95,7 @@ fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
     let more = if holders > 1 { format!(", and {} more", holders - 1) } else { String::new() };
     let kind = match first.limit {
         Some(limit) => format!("{holders} of {limit} permits"),
-        None => kind(first.kind).to_owned(),
+        None => first.kind.to_string(),
     };
     [
         plain(&first.path),
@@ -112,7 +112,7 @@ fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
 fn object(contenders: &[Contender]) -> String {
     let object = json!({
         "path": contenders[0].path,
-        "kind": kind(contenders[0].kind),
+        "kind": contenders[0].kind.as_str(),
         "held": contenders.iter().any(|contender| contender.holds),
         "waiting": waiting(contenders),
         "contenders": table::json(contenders),

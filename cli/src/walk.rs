@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use zoolock::{Client, Contender, Kind, Result};
+use zoolock::{Client, Contender, LockKind, Result};
 
 /// How many paths are listed together. The results are kept until the caller requests them.
 const AT_ONCE: usize = 100;
@@ -92,24 +92,12 @@ fn lock_at(client: &Client, path: &str, below: &mut Vec<String>) -> Result<Vec<C
     let parts = ["leases", "locks"].map(|part| format!("{path}/{part}"));
     let is_lock = match first.kind {
         // Without `leases`, this is a directory with a lock that is called `locks`.
-        Kind::Permit => below.contains(&parts[0]),
-        _ if first.node.is_empty() => is_single(client, path)?,
+        LockKind::Semaphore => below.contains(&parts[0]),
+        kind if first.node.is_empty() => kind == LockKind::Ephemeral,
         _ => return Ok(contenders),
     };
     if is_lock {
         below.retain(|path| !parts.contains(path));
     }
     Ok(if is_lock { contenders } else { Vec::new() })
-}
-
-/// Returns whether an `EphemeralLock` created the node. Other programs create ephemeral nodes for
-/// other purposes. The data of such a lock are a uuid, a space, and the identity.
-fn is_single(client: &Client, path: &str) -> Result<bool> {
-    let data = client.read(path)?.map(|(data, _)| data).unwrap_or_default();
-    let is_id = |(at, byte): (usize, &u8)| match at {
-        8 | 13 | 18 | 23 => *byte == b'-',
-        36 => *byte == b' ',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    Ok(data.len() > 36 && data[..=36].iter().enumerate().all(is_id))
 }

@@ -13,7 +13,7 @@ use crate::args::Target;
 use crate::exit::{Failed, print};
 use crate::grants::Grants;
 use crate::output::say;
-use crate::table::{self, clip, cut, identity, kind, plain, state, table, width_of};
+use crate::table::{self, clip, cut, identity, plain, state, table, width_of};
 use crate::tree;
 
 /// The contenders, and the number of paths that deny read permission.
@@ -148,7 +148,7 @@ fn line((event, contender): Change<'_>) -> String {
         _ => '!',
     };
     let identity = identity(contender).unwrap_or_else(|| "-".to_owned());
-    let (kind, token) = (kind(contender.kind), contender.token);
+    let (kind, token) = (contender.kind, contender.token);
     format!("{time} {sign} {} {kind} {identity} {token}\n", state(contender))
 }
 

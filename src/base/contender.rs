@@ -3,46 +3,7 @@
 
 use std::time::SystemTime;
 
-/// What a contender requests.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Exclusive access. A read-write lock at the same path treats it as a write.
-    Exclusive,
-    /// Read access, together with other readers.
-    Read,
-    /// Write access, alone.
-    Write,
-    /// A permit of a semaphore. Permits are counted and have no order.
-    Permit,
-    /// Leadership, together with the participants of Curator's `LeaderLatch`
-    /// ([`Leadership::start_in_latch`](crate::Leadership::start_in_latch)), which ignore all other
-    /// contenders.
-    Latch,
-}
-
-impl Kind {
-    /// Returns the text that precedes the sequence in a name of this library.
-    pub(crate) fn marker(self) -> &'static str {
-        match self {
-            Kind::Exclusive => "lock-",
-            Kind::Read => "__READ__",
-            Kind::Write => "__WRIT__",
-            Kind::Permit => "lease-",
-            Kind::Latch => "latch-",
-        }
-    }
-
-    /// Returns whether this contender must let a lower `other` go first.
-    pub(crate) fn waits_for(self, other: Kind) -> bool {
-        !self.is_apart_from(other) && (self != Kind::Read || other != Kind::Read)
-    }
-
-    /// Returns whether the two ignore each other. In that case, both would be granted.
-    pub(crate) fn is_apart_from(self, other: Kind) -> bool {
-        (self == Kind::Latch) != (other == Kind::Latch)
-    }
-}
+use crate::base::kind::LockKind;
 
 /// One node in a lock's directory: a holder of the lock or a waiter.
 #[non_exhaustive]
@@ -55,8 +16,10 @@ pub struct Contender {
     pub node: String,
     /// The number at the end of the name, if the name ends in a number.
     pub sequence: Option<i64>,
-    /// What the contender requests.
-    pub kind: Kind,
+    /// The kind of the lock, as the node shows it: a
+    /// [`DistributedReentrantLock`](crate::DistributedReentrantLock) looks like a
+    /// [`DistributedLock`](crate::DistributedLock), and so does a node that another program created.
+    pub kind: LockKind,
     /// Whether the contender holds the lock. Otherwise, it waits.
     pub holds: bool,
     /// The identity in the node's data. It is `None` if the data are not text, or if they are a

@@ -407,7 +407,7 @@ impl fmt::Display for Error {
             }
             Error::Multiple { failures } => {
                 let all: Vec<_> = failures.iter().map(Error::to_string).collect();
-                write!(f, "failed on some of several locks: {}", all.join("; "))
+                write!(f, "failed on some of the locks: {}", all.join("; "))
             }
             Error::ZooKeeper { path, cause } => write!(f, "request at {path:?} failed: {cause}"),
         }
@@ -428,7 +428,7 @@ mod tests {
         let failures = vec![disconnected.clone(), lost.clone()];
         let both = Error::Multiple { failures };
         println!("{both}");
-        let expected = format!("failed on some of several locks: {disconnected}; {lost}");
+        let expected = format!("failed on some of the locks: {disconnected}; {lost}");
         assert_eq!(both.to_string(), expected);
         assert!(both.source().is_none(), "it is printed already");
         assert!(both.is_retryable() && both.is_lost());

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::base::contender::Kind;
-
 /// A type of lock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,16 +37,25 @@ impl LockKind {
         }
     }
 
-    /// Returns what the nodes request. The node of an [`Ephemeral`](LockKind::Ephemeral) lock
-    /// requests exclusive access, but does not queue.
-    pub(crate) fn of_nodes(self) -> Kind {
+    /// Returns the text that precedes the sequence in a name of this library.
+    pub(crate) fn marker(self) -> &'static str {
         match self {
-            LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Kind::Exclusive,
-            LockKind::Read => Kind::Read,
-            LockKind::Write => Kind::Write,
-            LockKind::Semaphore => Kind::Permit,
-            LockKind::Latch => Kind::Latch,
+            LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => "lock-",
+            LockKind::Read => "__READ__",
+            LockKind::Write => "__WRIT__",
+            LockKind::Semaphore => "lease-",
+            LockKind::Latch => "latch-",
         }
+    }
+
+    /// Returns whether a contender of this kind must let a lower `other` go first.
+    pub(crate) fn waits_for(self, other: LockKind) -> bool {
+        !self.is_apart_from(other) && (self != LockKind::Read || other != LockKind::Read)
+    }
+
+    /// Returns whether the two ignore each other. In that case, both would be granted.
+    pub(crate) fn is_apart_from(self, other: LockKind) -> bool {
+        (self == LockKind::Latch) != (other == LockKind::Latch)
     }
 
     /// Returns whether the lock is a single node, whose name all its contenders share.

@@ -9,20 +9,20 @@ use uuid::{Builder, Uuid};
 
 use zookeeper::Names;
 
-use crate::base::contender::Kind;
+use crate::base::kind::LockKind;
 use crate::base::stay::{Ahead, Next};
 use crate::base::sys::new_uuid;
 
 /// A name that contends ends in one of these markers and a sequence number. This library and
 /// Curator use the first four; go-zookeeper and the .NET client use `lock-`. kazoo uses the others,
 /// which count as well, so that a directory of different clients has a single order.
-const MARKERS: [(&str, Kind); 6] = [
-    ("lock-", Kind::Exclusive),
-    ("__READ__", Kind::Read),
-    ("__WRIT__", Kind::Write),
-    ("latch-", Kind::Latch),
-    ("__lock__", Kind::Exclusive),
-    ("__rlock__", Kind::Read),
+const MARKERS: [(&str, LockKind); 6] = [
+    ("lock-", LockKind::Exclusive),
+    ("__READ__", LockKind::Read),
+    ("__WRIT__", LockKind::Write),
+    ("latch-", LockKind::Latch),
+    ("__lock__", LockKind::Exclusive),
+    ("__rlock__", LockKind::Read),
 ];
 
 /// Precedes the uuid, as in Curator. The number of characters that follow is fixed: go-zookeeper
@@ -66,16 +66,16 @@ pub(crate) enum Standing {
 }
 
 /// Returns what follows when `nearest` ends.
-fn next(kind: Kind, nearest: &str, second: Option<String>) -> Next<String> {
+fn next(kind: LockKind, nearest: &str, second: Option<String>) -> Next<String> {
     let ahead = kind_of(nearest);
     // Only one kind of node is ever created with a lower number: the read that a holder takes under
     // its own write. All contenders except readers have to wait for that read.
-    let may_downgrade = ahead == Some(Kind::Write) && kind != Kind::Read;
+    let may_downgrade = ahead == Some(LockKind::Write) && kind != LockKind::Read;
     // Many reads may wait for one write. If all of them were notified of the nodes before that
     // write, each event would wake many clients at once.
     Next::of(may_downgrade, second, |second| {
         let kinds = ahead.zip(kind_of(second));
-        kind != Kind::Read && kinds.is_some_and(|(one, other)| one.waits_for(other))
+        kind != LockKind::Read && kinds.is_some_and(|(one, other)| one.waits_for(other))
     })
 }
 
@@ -92,7 +92,7 @@ fn behind(nearest: String, next: Next<String>) -> Standing {
 ///
 /// Of any two exclusive contenders, one waits for the other, regardless of other nodes in the
 /// directory.
-pub(crate) fn decide(kind: Kind, children: &[Child<'_>], own: &str) -> Standing {
+pub(crate) fn decide(kind: LockKind, children: &[Child<'_>], own: &str) -> Standing {
     let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
     };
@@ -159,7 +159,7 @@ fn place_of(sequence: i32) -> i32 {
 /// Returns whether a new contender of this kind would be granted at once. Any blocking name
 /// prevents that, whatever its sequence, because the server would give the new node a higher
 /// sequence.
-pub(crate) fn vacant(kind: Kind, names: &Names) -> bool {
+pub(crate) fn vacant(kind: LockKind, names: &Names) -> bool {
     !names.iter().any(|name| kind_of(name).is_some_and(|other| kind.waits_for(other)))
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn new_id() -> String {
 }
 
 /// Returns the name to create with a sequence: `_c_<id>-lock-`.
-pub(crate) fn new_name_prefix(id: &str, kind: Kind) -> String {
+pub(crate) fn new_name_prefix(id: &str, kind: LockKind) -> String {
     debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
     format!("{PREFIX}{id}-{}", kind.marker())
 }
@@ -232,14 +232,14 @@ pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
     // lifetime of any ensemble.
     bytes[8..].copy_from_slice(&token.to_be_bytes());
     let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
-    let name = format!("{}{sequence:010}", new_name_prefix(&id, Kind::Read));
+    let name = format!("{}{sequence:010}", new_name_prefix(&id, LockKind::Read));
     (id, name)
 }
 
 /// Returns the token of a read under a write, if this is the name of such a read.
 pub(crate) fn token_under(name: &str) -> Option<u64> {
     let id = Uuid::try_parse(id_of(name)?).ok()?;
-    let custom = kind_of(name) == Some(Kind::Read) && id.get_version_num() == 8;
+    let custom = kind_of(name) == Some(LockKind::Read) && id.get_version_num() == 8;
     custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
 }
 
@@ -262,14 +262,14 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
 }
 
 /// Returns what a name requests, or `None` if it does not contend.
-pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+pub(crate) fn kind_of(name: &str) -> Option<LockKind> {
     contender(name).map(|(kind, _)| kind)
 }
 
 /// Returns whether this is the name of a permit of a semaphore.
 pub(crate) fn is_permit(name: &str) -> bool {
     let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
-    heads.any(|(head, _)| head.ends_with(Kind::Permit.marker()))
+    heads.any(|(head, _)| head.ends_with(LockKind::Semaphore.marker()))
 }
 
 /// Returns the number that a server appended to a name, whether it contends or not.
@@ -296,7 +296,7 @@ pub(crate) fn normal_number(name: &str) -> Option<i32> {
 
 /// Returns the kind and sequence of a name that contends. Any text may precede the marker. All
 /// other names belong to other programs. They neither block a contender nor cause an error.
-fn contender(name: &str) -> Option<(Kind, i32)> {
+fn contender(name: &str) -> Option<(LockKind, i32)> {
     // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
     [10, 11].into_iter().find_map(|length| {
         let (head, sequence) = split(name, length)?;

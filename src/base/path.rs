@@ -22,7 +22,7 @@ const MAX_PATH: usize = 4096;
 /// below it.
 ///
 /// Clones are cheap. If the root is used as a directory, its path is the empty string.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
@@ -90,12 +90,6 @@ impl LockPath {
 impl fmt::Display for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self.as_str(), f)
-    }
-}
-
-impl fmt::Debug for LockPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 

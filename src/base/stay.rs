@@ -168,10 +168,6 @@ impl<N: Clone + Ord, L> Stay<N, L> {
     pub(crate) fn event(&mut self, name: &N, is_end: bool, epoch: u64, lists: bool) -> Reaction {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
-        sys::reached_if(
-            matches!(phase, Phase::Behind { .. }) && epoch != self.epoch,
-            "the session was resumed after a grant was expected",
-        );
         match phase {
             // It is unknown what happened before the session was resumed.
             Phase::Behind { own, ahead, expects: true } if is_end && epoch == self.epoch => {
@@ -181,7 +177,6 @@ impl<N: Clone + Ord, L> Stay<N, L> {
                         return Reaction::Wake;
                     }
                     Next::Second(second) if second == name => {
-                        sys::reached("the second node ahead ends before the nearest");
                         let ahead = Ahead { next: Next::List, ..ahead };
                         self.phase = Phase::Behind { own, ahead, expects: true };
                     }
@@ -193,10 +188,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         }
         match lists {
             false => Reaction::Wake,
-            true if mem::replace(&mut self.is_listing, true) => {
-                sys::reached("an event arrives while a list is in flight");
-                Reaction::Wait
-            }
+            true if mem::replace(&mut self.is_listing, true) => Reaction::Wait,
             true => Reaction::List,
         }
     }
@@ -215,7 +207,6 @@ impl<N: Clone + Ord, L> Stay<N, L> {
             (Phase::Behind { own, ahead, expects: true }, Some(list))
                 if is_last(own, &ahead.nearest, &list) =>
             {
-                sys::reached("a list shows that only the nearest node is ahead");
                 ahead.next = Next::Grant;
                 return false;
             }

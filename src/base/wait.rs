@@ -146,10 +146,7 @@ impl Wait {
     /// Returns an error if the call was cancelled before it began.
     pub(crate) fn check(&self, path: &str) -> Result<()> {
         match self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
-            true => {
-                sys::reached("a call is cancelled before it begins");
-                Err(Error::cancelled(path))
-            }
+            true => Err(Error::cancelled(path)),
             false => Ok(()),
         }
     }
@@ -276,10 +273,7 @@ impl Until {
     pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
         match self.receive(news, &[never(), never(), never()], closed, self.deadline)? {
             Some(_) => Ok(()),
-            None => {
-                sys::reached("a wait ends at its deadline");
-                Err(Stopped::Deadline)
-            }
+            None => Err(Stopped::Deadline),
         }
     }
 
@@ -296,14 +290,8 @@ impl Until {
             let (too_long, outage) = self.outage();
             let first = by.into_iter().chain(too_long).min();
             select_biased! {
-                recv(closed) -> _ => {
-                    sys::reached("a wait ends because the client is closed");
-                    return Err(Stopped::Closed);
-                }
-                recv(self.cancelled) -> _ => {
-                    sys::reached("a wait is cancelled");
-                    return Err(Stopped::Cancelled);
-                }
+                recv(closed) -> _ => return Err(Stopped::Closed),
+                recv(self.cancelled) -> _ => return Err(Stopped::Cancelled),
                 recv(news) -> received => return Ok(Some(received)),
                 recv(others[0]) -> _ => return Ok(Some(Err(RecvError))),
                 recv(others[1]) -> _ => return Ok(Some(Err(RecvError))),
@@ -335,10 +323,7 @@ impl Until {
     /// Returns an error if the current outage is longer than the call allows.
     fn check_outage(&self) -> Result<(), Stopped> {
         match self.too_long_at().is_some_and(|end| end <= sys::now()) {
-            true => {
-                sys::reached("an outage is longer than a waiting call allows");
-                Err(Stopped::Outage)
-            }
+            true => Err(Stopped::Outage),
             false => Ok(()),
         }
     }

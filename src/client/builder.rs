@@ -293,7 +293,8 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     if (1..=MAX_MILLIS).contains(&timeout.as_millis()) {
         return Ok(());
     }
-    let reason = format!("{timeout:?} is not between a millisecond and ZooKeeper's 24.8 days");
+    let reason =
+        format!("{timeout:?} is not between a millisecond and 24.8 days, ZooKeeper's maximum");
     Err(Error::invalid(what, reason))
 }
 

@@ -78,7 +78,7 @@ fn turn_holder_does_not_own_permits_created_for_others() {
     let expected =
         [(30, true), (45, true), (50, false), (51, false), (52, false), (40, false), (41, false)];
     assert_eq!(shown, expected);
-    assert!(seen.iter().all(|c| c.kind == Kind::Permit && c.path == "/locks/a"));
+    assert!(seen.iter().all(|c| c.kind == LockKind::Semaphore && c.path == "/locks/a"));
     assert_eq!(seen[5].node, format!("locks/{}", lock("0000000004")));
     assert_eq!(seen[5].znode(), format!("/locks/a/locks/{}", lock("0000000004")));
 }

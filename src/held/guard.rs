@@ -28,14 +28,17 @@ pub(crate) trait Releases: Send + Sync {
     fn release(&self, hold: &Hold) -> Result<()>;
 }
 
-/// A held lock, which is released when this is dropped. This guard is for one hold of a lock whose
-/// type is known. For permits, the guard is [`Permits`](crate::Permits). For several locks, or a
-/// lock of any type, it is [`LockGuard`](crate::LockGuard).
+/// A held lock, or permits of a semaphore, released when this is dropped. For several locks, or a
+/// lock of any type, the guard is [`LockGuard`](crate::LockGuard).
 ///
 /// The guard is owned (`'static`) and can therefore be stored. It derefs to its [`Hold`]. Dropping
 /// it waits for the server's answer for at most a third of the session timeout. If no answer has
 /// come in that time, the node is deleted in the background. If the lock was lost, dropping the
 /// guard only logs that; [`release`](Guard::release) returns it.
+///
+/// Permits that were taken together are one guard and end together: if one is lost, all are lost,
+/// and the release deletes the nodes of the others. The guard derefs to the hold of the first
+/// permit; [`holds`](Guard::holds) returns all.
 ///
 /// A guard releases only its own hold. If that is already gone, because `unlock` was called too
 /// often, dropping the guard logs that and touches nothing.
@@ -78,6 +81,13 @@ impl<O> Guard<O> {
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.hold.clone()
+    }
+
+    /// Returns a view of each permit, with its own node, token and revocation; of a lock, only that
+    /// of its hold. Never blocks.
+    #[must_use]
+    pub fn holds(&self) -> Vec<Hold> {
+        (0..self.grant().list().len()).map(|index| self.of_node(index)).collect()
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::panics::log_drop;
+use crate::base::panics::{caught, log_drop};
 use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
 use crate::held::transaction::Transaction;
@@ -74,15 +73,6 @@ pub trait Lock: Debug + Send + Sync {
     /// As [`lock_within`](Lock::lock_within).
     fn try_lock(&self) -> Result<bool> {
         self.lock_within(Wait::TRY)
-    }
-
-    /// Acquires the lock. Waits for at most `timeout`. If `timeout` is too large for the clock, the
-    /// call waits forever.
-    ///
-    /// # Errors
-    /// As [`lock_within`](Lock::lock_within).
-    fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        self.lock_within(Wait::within(timeout))
     }
 
     /// Releases the lock. Waits for the answer for at most a third of the session timeout. With
@@ -281,8 +271,11 @@ impl<L: Lock> LockGuard<L> {
 
 impl<L: Lock> Drop for LockGuard<L> {
     fn drop(&mut self) {
-        if !self.is_released {
-            log_drop("guard", self.lock.unlock());
+        // A second panic would end the process, and the panic hook has already reported it.
+        if !self.is_released
+            && let Some(released) = caught(|| self.lock.unlock())
+        {
+            log_drop("guard", released);
         }
     }
 }
@@ -302,14 +295,6 @@ impl dyn Lock + '_ {
     /// As [`Lock::lock_within`].
     pub fn try_acquire(&self) -> Result<Option<LockGuard<&Self>>> {
         self.acquire_within(Wait::TRY)
-    }
-
-    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
-    ///
-    /// # Errors
-    /// As [`Lock::lock_within`].
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<LockGuard<&Self>>> {
-        self.acquire_within(timeout)
     }
 
     /// Like [`lock_within`](Lock::lock_within), with a guard. `wait` may also be a `Duration` or an

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::contender::Contender;
 use crate::base::error::Result;
@@ -135,24 +134,16 @@ impl<K, O> LockHandle<K, O> {
         self.acquire_within(Wait::TRY)
     }
 
-    /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. If
-    /// `timeout` is too large for the clock, the call waits forever. A zero timeout is the same as
-    /// [`try_acquire`](Self::try_acquire). Returns `None` if another contender was ahead until the
-    /// timeout.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the
-    /// client could not find out in time whether the lock is free.
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
-        self.acquire_within(timeout)
-    }
-
     /// Acquires the lock. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
-    /// `Instant`. Returns `None` if another contender was ahead until the wait was over.
+    /// `Instant`. The time includes the wait for a connection. If it is too large for the clock, the
+    /// call waits forever; if it is zero, the call only tries. Returns `None` if another contender
+    /// was ahead until the wait was over.
     ///
     /// # Errors
-    /// As [`try_acquire_for`](Self::try_acquire_for), and [`Cancelled`](crate::Error::Cancelled) if
-    /// the [token](crate::CancelToken) of `wait` is cancelled.
+    /// As [`acquire`](Self::acquire), [`Disconnected`](crate::Error::Disconnected) if the client
+    /// could not find out in time whether the lock is free, and
+    /// [`Cancelled`](crate::Error::Cancelled) if the [token](crate::CancelToken) of `wait` is
+    /// cancelled.
     pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Guard<O>>> {
         let got = self.raw.acquire(wait.into())?;
         Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
@@ -174,15 +165,6 @@ impl<K, O> LockHandle<K, O> {
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_lock(&self) -> Result<bool> {
         self.lock_within(Wait::TRY)
-    }
-
-    /// Acquires the lock like [`try_acquire_for`](Self::try_acquire_for), without a guard. Returns
-    /// false if another contender was ahead until the timeout.
-    ///
-    /// # Errors
-    /// As [`try_acquire_for`](Self::try_acquire_for).
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        self.lock_within(timeout)
     }
 
     /// Acquires the lock like [`acquire_within`](Self::acquire_within), without a guard. Returns

@@ -276,9 +276,7 @@ impl Shared {
                     pause = PAUSE;
                     continue;
                 }
-                Some(Err(Error::Closed | Error::Cancelled { .. })) => {
-                    return sys::reached("a candidate stops");
-                }
+                Some(Err(Error::Closed | Error::Cancelled { .. })) => return,
                 Some(Err(error)) => error.to_string(),
                 None => {
                     sys::reached("a leader panics");
@@ -320,7 +318,6 @@ impl Shared {
         }
         match guard.release() {
             Err(error) if error.is_lost() => {
-                sys::reached("a term ends because its lock was lost");
                 warn!(target: "zoolock", "leadership of {}: {error}", self.lock.path());
                 Ok(())
             }
@@ -342,7 +339,7 @@ fn look_for_others(shared: &Arc<Shared>) {
         }
         let (site, shared) = (shared.lock.site(), Arc::clone(shared));
         site.inner().requests.list(&site.facts.directory, move |names| {
-            let (names, kind) = (names.unwrap_or_default(), shared.lock.site().facts.kind.of_nodes());
+            let (names, kind) = (names.unwrap_or_default(), shared.lock.site().facts.kind);
             let is_other =
                 |name: &&str| names::kind_of(name).is_some_and(|one| kind.is_apart_from(one));
             if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
@@ -435,10 +432,9 @@ impl Term {
     fn wait_for(&self, expiry: Receiver<Instant>) {
         if !self.is_over() {
             select! {
-                recv(self.hold.ended()) -> _ => sys::reached("a leader is notified that its term was lost"),
+                recv(self.hold.ended()) -> _ => {}
                 recv(self.stopping.cancelled()) -> _ => sys::reached("a leader is notified of the shutdown"),
                 recv(self.asked) -> _ => {
-                    sys::reached("another client requests the lock from a leader");
                     // Several threads may be waiting.
                     self.hold.leave_request();
                 }

@@ -5,12 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
-
-use log::warn;
 
 use crate::base::error::{Error, Result};
-use crate::base::panics::caught;
 use crate::base::sys;
 use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
@@ -89,7 +85,7 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 /// let from = DistributedLock::new(&client, "/accounts/17")?;
 /// let to = DistributedLock::new(&client, "/accounts/4")?;
 /// let both = MultiLock::new([from.clone().into(), to.into()])?;
-/// match both.try_acquire_for(Duration::from_secs(5))? {
+/// match both.acquire_within(Duration::from_secs(5))? {
 ///     Ok(locked) => {
 ///         assert!(from.is_held());
 ///         for hold in locked.holds() {
@@ -157,14 +153,6 @@ impl MultiLock {
         self.acquire_within(Wait::TRY)
     }
 
-    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard, or the member that is busy.
-    ///
-    /// # Errors
-    /// Those of the [type](MultiLock#errors).
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Result<MultiGuard, Busy>> {
-        self.acquire_within(timeout)
-    }
-
     /// Like [`lock_within`](Lock::lock_within), with a guard, or the member that is busy. `wait` may
     /// also be a `Duration` or an `Instant`.
     ///
@@ -176,16 +164,17 @@ impl MultiLock {
 
     /// Takes all members, or none if one is busy.
     fn take(&self, wait: &Wait) -> Result<Result<(), Busy>> {
-        let mut taken = Taken { locks: &[], failures: Vec::new() };
+        // The last one first, so that they are released in reverse order even in a panic.
+        let mut taken = Vec::new();
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait.clone() } else { wait.for_another() };
-            let got = lock.lock_within(wait);
-            if matches!(got, Ok(true)) {
-                taken.locks = &self.locks[..=index];
+            let got = lock.acquire_within(wait);
+            if let Ok(Some(guard)) = got {
+                taken.insert(0, guard);
                 continue;
             }
             sys::reached_if(index > 0, "locks of a group are released again");
-            return match (got, taken.give_back()) {
+            return match (got, give_back(taken)) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
                 (Ok(_), failures) if failures.is_empty() => {
                     Ok(Err(Busy { index, path: lock.path().to_owned() }))
@@ -195,11 +184,11 @@ impl MultiLock {
         }
         // An earlier member may have been lost during the wait for a later one.
         let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
-            mem::forget(taken);
+            taken.into_iter().for_each(mem::forget);
             return Ok(Ok(()));
         };
         sys::reached("a lock of a group is lost while the call waits for another");
-        let mut losses = taken.give_back().into_iter();
+        let mut losses = give_back(taken).into_iter();
         // A lock type of another crate may report that it is not held, and yet unlock without an
         // error.
         let not_held = || Error::not_held(gone.path());
@@ -257,39 +246,9 @@ fn failure(reason: Error, others: Vec<Error>) -> Error {
     }
 }
 
-/// The members that are still locked. Dropping this, for example in a panic, releases them.
-struct Taken<'m> {
-    locks: &'m [Box<dyn Lock>],
-    failures: Vec<Error>,
-}
-
-impl<'m> Taken<'m> {
-    /// Releases all members in reverse order. If one of them panics, the others are still released.
-    fn give_back(mut self) -> Vec<Error> {
-        while let Some(lock) = self.next() {
-            self.failures.extend(lock.unlock().err());
-        }
-        mem::take(&mut self.failures)
-    }
-
-    fn next(&mut self) -> Option<&'m dyn Lock> {
-        let (last, before) = self.locks.split_last()?;
-        self.locks = before;
-        Some(last)
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        // A second panic would end the process, and the panic hook has already reported it.
-        while let Some(lock) = self.next() {
-            self.failures.extend(caught(|| lock.unlock()).and_then(Result::err));
-        }
-        for error in &self.failures {
-            let _ =
-                caught(|| warn!(target: "zoolock", "released several locks in a panic: {error}"));
-        }
-    }
+/// Releases these members. If one of them panics, the others are still released.
+fn give_back(taken: Vec<LockGuard<&dyn Lock>>) -> Vec<Error> {
+    taken.into_iter().filter_map(|guard| guard.release().err()).collect()
 }
 
 impl Lock for MultiLock {
@@ -306,7 +265,7 @@ impl Lock for MultiLock {
     }
 
     fn unlock(&self) -> Result<()> {
-        match (Taken { locks: &self.locks, failures: Vec::new() }).give_back() {
+        match give_back(self.locks.iter().rev().map(|lock| LockGuard::new(&**lock)).collect()) {
             failures if failures.is_empty() => Ok(()),
             failures => Err(Error::Multiple { failures }),
         }

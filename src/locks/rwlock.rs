@@ -1,7 +1,6 @@
 //! The read-write lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::kind::LockKind;
@@ -138,15 +137,6 @@ impl DistributedRwLock {
         self.reader().try_acquire()
     }
 
-    /// Acquires the lock as a reader. Waits for at most `timeout`, which includes the wait for a
-    /// connection.
-    ///
-    /// # Errors
-    /// As [`LockHandle::try_acquire_for`], and those of [`ReadLock`](ReadLock#errors).
-    pub fn try_read_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
-        self.reader().try_acquire_for(timeout)
-    }
-
     /// Acquires the lock as a reader. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or
     /// an `Instant`.
     ///
@@ -172,15 +162,6 @@ impl DistributedRwLock {
     /// As [`LockHandle::try_acquire`], and those of [`WriteLock`](WriteLock#errors).
     pub fn try_write(&self) -> Result<Option<ReentrantGuard>> {
         self.writer().try_acquire()
-    }
-
-    /// Acquires the lock as the only writer. Waits for at most `timeout`, which includes the wait
-    /// for a connection.
-    ///
-    /// # Errors
-    /// As [`LockHandle::try_acquire_for`], and those of [`WriteLock`](WriteLock#errors).
-    pub fn try_write_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
-        self.writer().try_acquire_for(timeout)
     }
 
     /// Acquires the lock as the only writer. Waits as long as `wait` allows: a [`Wait`], a

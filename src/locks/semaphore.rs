@@ -1,10 +1,7 @@
 //! The semaphore.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-
-use crossbeam_channel::Receiver;
 
 use crate::base::contender::Contender;
 use crate::base::error::{Error, Result};
@@ -20,11 +17,11 @@ use crate::held::hold::Hold;
 use crate::observer::Report;
 use crate::process::{RawLock, Site, TwoLevel};
 use crate::queue::{Limit, PermitRequest, Recipe};
-use crate::session::{Grant, HoldState, release};
+use crate::session::{Grant, release};
 
 /// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///
-/// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
+/// A call takes any number of permits at once, all or none, as one [`Guard`], which any thread may
 /// release. Clones are the same object. Within one client, the calls at one path queue in the
 /// process, whichever objects they use; each object has its own limit.
 ///
@@ -43,7 +40,7 @@ use crate::session::{Grant, HoldState, release};
 /// safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
-/// - While [`Permits::is_held`] is true, all held permits of the path together are no more than the
+/// - While [`is_held`](Hold::is_held) is true, all held permits of the path together are no more than the
 ///   limit, if all objects use the same limit.
 /// - While a call waits for its permits, it has none of them.
 /// - The permits of a process that dies are free one session timeout later, give or take a server
@@ -70,7 +67,7 @@ use crate::session::{Grant, HoldState, release};
 /// Finding too few permits free is not an error. Calls that take permits return the errors of
 /// [`DistributedLock`](crate::DistributedLock#errors), and
 /// [`InvalidArgument`](crate::Error::InvalidArgument) for a count of zero or above the limit.
-/// [`Permits::release`] returns [`Lost`](crate::Error::Lost).
+/// [`Guard::release`] returns [`Lost`](crate::Error::Lost).
 ///
 /// # Example
 /// ```no_run
@@ -80,9 +77,9 @@ use crate::session::{Grant, HoldState, release};
 /// # fn main() -> zoolock::Result<()> {
 /// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
 /// let licenses = DistributedSemaphore::new(&client, "/licenses/solver", 20)?;
-/// match licenses.try_acquire_for(2, Duration::from_secs(5))? {
+/// match licenses.acquire_within(2, Duration::from_secs(5))? {
 ///     Some(permits) => {
-///         println!("working with {}", permits.count());
+///         println!("working with {}", permits.holds().len());
 ///         permits.release()?;
 ///     }
 ///     None => println!("all are taken"),
@@ -154,7 +151,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Closed`],
     /// [`Error::PermissionDenied`], [`Error::LimitExceeded`].
-    pub fn acquire(&self, count: u32) -> Result<Permits> {
+    pub fn acquire(&self, count: u32) -> Result<Guard> {
         surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
 
@@ -164,18 +161,8 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`Error::Disconnected`] if the client cannot find out how
     /// many are free.
-    pub fn try_acquire(&self, count: u32) -> Result<Option<Permits>> {
+    pub fn try_acquire(&self, count: u32) -> Result<Option<Guard>> {
         self.acquire_within(count, Wait::TRY)
-    }
-
-    /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
-    /// connection. If `timeout` is too large for the clock, the call waits forever. A zero timeout
-    /// is the same as [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Errors
-    /// As [`try_acquire`](Self::try_acquire).
-    pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
-        self.acquire_within(count, timeout)
     }
 
     /// Takes `count` permits, and waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
@@ -185,7 +172,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), and [`Error::Cancelled`] if the
     /// [token](crate::CancelToken) of `wait` is cancelled.
-    pub fn acquire_within(&self, count: u32, wait: impl Into<Wait>) -> Result<Option<Permits>> {
+    pub fn acquire_within(&self, count: u32, wait: impl Into<Wait>) -> Result<Option<Guard>> {
         self.inner.acquire(count, &wait.into())
     }
 
@@ -238,7 +225,7 @@ fn check_limit(limit: u32) -> Result<()> {
 }
 
 impl Semaphore {
-    fn acquire(self: &Arc<Self>, count: u32, wait: &Wait) -> Result<Option<Permits>> {
+    fn acquire(self: &Arc<Self>, count: u32, wait: &Wait) -> Result<Option<Guard>> {
         let grant = self.site.observe(wait, |until, report| {
             self.check_count(count)?;
             match until.waits {
@@ -246,8 +233,8 @@ impl Semaphore {
                 false => self.take(count, None, until),
             }
         })?;
-        let lock = || Arc::clone(self) as Arc<dyn Releases>;
-        Ok(grant.map(|grant| Permits(Guard::new(Hold::new(self.site.inner(), grant, 0), lock()))))
+        let hold = |grant| Hold::new(self.site.inner(), grant, 0);
+        Ok(grant.map(|grant| Guard::new(hold(grant), Arc::clone(self) as _)))
     }
 
     fn check_count(&self, count: u32) -> Result<()> {
@@ -318,74 +305,5 @@ struct HeldTurn<'a>(&'a TwoLevel, Arc<Grant>);
 impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
         let _ = self.0.release_once(Some(&self.1));
-    }
-}
-
-/// Permits of a semaphore, which are released when this is dropped.
-///
-/// They are released like a [`Guard`]: any thread may release them, dropping them blocks for at
-/// most a third of the session timeout, and only [`release`](Permits::release) reports a loss. A
-/// guard is one hold, with one token and one node. Permits are several holds, which is why this
-/// type does not deref to a [`Hold`]; see [`holds`](Permits::holds).
-///
-/// Permits that were taken together end together. If one is lost, all are lost, and the release
-/// deletes the nodes of the others.
-///
-/// The methods that return a state or a time read the clocks. They send no request and never block.
-#[must_use = "if unused the permits are released at once"]
-#[derive(Debug)]
-pub struct Permits(Guard);
-
-impl Permits {
-    /// Returns the number of permits.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.0.grant().list().len()
-    }
-
-    /// Returns the semaphore's path.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    /// Returns whether all these permits are held now.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Returns the state of the permits.
-    #[must_use]
-    pub fn state(&self) -> HoldState {
-        self.0.state()
-    }
-
-    /// Returns how much of their lease is left.
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.0.valid_for()
-    }
-
-    /// Returns a channel that never carries a message, and is disconnected when the permits end,
-    /// either by release or by loss; see [`Hold::ended`].
-    #[must_use]
-    pub fn ended(&self) -> &Receiver<Infallible> {
-        self.0.ended()
-    }
-
-    /// Returns a hold for each permit, with its token, node and revocation, for any thread. The
-    /// holds end together. Tokens of permits are in no particular order.
-    #[must_use]
-    pub fn holds(&self) -> Vec<Hold> {
-        (0..self.count()).map(|index| self.0.of_node(index)).collect()
-    }
-
-    /// Releases the permits and returns the result. Blocks as dropping them does.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if a permit was lost; the others are released.
-    pub fn release(self) -> Result<()> {
-        self.0.release()
     }
 }

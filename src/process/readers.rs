@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::raw::RawLock;
 use super::site::Site;
 use super::two_level::TwoLevel;
-use crate::base::contender::Kind;
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::kind::LockKind;
 use crate::base::names;
@@ -89,7 +88,7 @@ impl RawLock for Readers {
         self.site.observe(&wait, |until, report| {
             let grant = match self.write.grant() {
                 Some(write) => self.under(&write, until, report)?,
-                None => self.site.take(Recipe::Queue(Kind::Read), None, until, report)?,
+                None => self.site.take(Recipe::Queue(LockKind::Read), None, until, report)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);

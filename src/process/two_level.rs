@@ -60,7 +60,6 @@ impl TwoLevel {
             None => {
                 // The thread ahead is waiting for this thread, or is going to wait for it.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
-                    sys::reached("two threads would wait for each other");
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
                 until.note_ahead();
@@ -112,7 +111,7 @@ impl TwoLevel {
             None => None,
         };
         turn.start_over();
-        let recipe = Recipe::Queue(self.site.facts.kind.of_nodes());
+        let recipe = Recipe::Queue(self.site.facts.kind);
         let grant = self.site.take(recipe, replaceable, until, report)?;
         if let Some(grant) = &grant {
             self.keep(turn, grant);
@@ -123,7 +122,6 @@ impl TwoLevel {
     fn keep(&self, turn: Turn<'_, Arc<Grant>, Handed>, grant: &Arc<Grant>) {
         turn.keep(Arc::clone(grant));
         if grant.is_over() {
-            sys::reached("a hold is lost before the in-process queue has it");
             self.level.lost(grant);
         }
     }

@@ -102,11 +102,9 @@ pub(super) fn run<'a, L>(
             Failure::Stopped(Stopped::Deadline) | Failure::NotSent(Stopped::Deadline)
                 if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
             {
-                sys::reached("a deadline passes while another contender is ahead");
                 return Ok(None);
             }
             Failure::Broken | Failure::SessionOver if attempt.until.waits => {
-                sys::reached("a waiting call continues after a broken connection");
                 let lock = attempt.path();
                 debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
             }
@@ -167,14 +165,13 @@ impl<'a> Attempt<'a> {
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             if before != 0 {
-                sys::reached("a waiting call starts again in another session");
                 let nodes = self.nodes.drain(..).map(|node| node.key);
                 inner.own.gone(nodes.chain(self.unanswered.drain(..)));
             }
             self.place = Place::of(now, facts);
         }
         self.requests().check_margin(facts.options.margin)?;
-        // This is done before the list, so that such a node is not missed.
+        // This is done before the list, so that no refusal to delete one of our nodes is missed.
         self.more_stuck = inner.own.more_stuck.listen();
         Ok(now != before)
     }
@@ -273,10 +270,7 @@ impl<'a> Attempt<'a> {
             Err(error) => error,
         };
         match is_outcome_unknown(&error) {
-            true => {
-                sys::reached("a create has no answer");
-                self.no_answer(create);
-            }
+            true => self.no_answer(create),
             false => self.inner.own.gone([create.key]),
         }
         Err(error.into())
@@ -346,7 +340,6 @@ impl<'a> Attempt<'a> {
         let gone: Vec<_> = gone.collect();
         if !gone.is_empty() {
             self.inner.own.gone(gone);
-            sys::reached("a list does not contain the node of a call");
             let lock = self.path();
             debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
         }
@@ -413,10 +406,7 @@ impl<'a> Attempt<'a> {
                 None if !until.is_over() && !requests.is_connected() => {
                     sys::reached("a list is postponed until there is a connection");
                 }
-                None => {
-                    sys::reached_if(!until.is_over(), "a waiting call lists without an event");
-                    return Ok(false);
-                }
+                None => return Ok(false),
             }
         }
     }
@@ -434,8 +424,7 @@ pub(super) fn last_created(results: Vec<OpResult>) -> (String, i64) {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_rest(0);
-        let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, None);
-        sys::reached_if(is_any, "a call ends before its create is found");
+        self.inner.own.give_up(&self.place, &mut self.unanswered, None);
         self.requests().waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -57,7 +57,6 @@ pub(super) fn create_missing(
         };
         let failure = match created {
             Ok(_) if attempt.nodes.len() < recipe.count() => {
-                sys::reached("a call creates more nodes after the one with the directory");
                 way = Way::Inside;
                 continue;
             }
@@ -75,22 +74,17 @@ pub(super) fn create_missing(
             }
             Way::Make | Way::Both if has_no_directory || exists && levels.len() > 1 => {
                 levels = requests.missing_directories(directory, attempt.until)?;
-                sys::reached_if(levels.len() > 1, "directories above the lock's are missing");
                 if levels.is_empty() {
                     levels.push(directory.clone());
                 }
                 way = Way::Both;
             }
-            Way::Make => {
-                sys::reached("a directory cannot be created with its node");
-                way = Way::Both;
-            }
+            Way::Make => way = Way::Both,
             Way::Inside if has_no_directory => {
                 if let Some(write) = under {
                     sys::reached("a read is not created because its write is gone");
                     return Err(deleted(write).into());
                 }
-                sys::reached("a directory that was known is missing");
                 requests.directories.note_missing(directory);
                 way = Way::Both;
             }
@@ -195,15 +189,12 @@ fn replace(
     let before = [&deletions(directory, &old)[..], &creations(acl, slice::from_ref(directory))];
     match attempt.create(|| recipe.name(), &before.concat(), true) {
         Ok((create, Err(refused))) if !is_outcome_unknown(&refused) => {
-            sys::reached("a transaction that replaces a node is refused");
             drop(take_made(attempt, create, Err(refused)));
             Ok(None)
         }
         Ok((create, replaced)) => {
-            match replaced {
-                Ok(_) => sys::reached("one transaction replaces a node"),
-                Err(_) => sys::reached("a transaction that replaces a node has no answer"),
-            }
+            let has_none = replaced.is_err();
+            sys::reached_if(has_none, "a transaction that replaces a node has no answer");
             replaceable.settle(&attempt.inner.own, replaced.is_ok());
             take_made(attempt, create, replaced)?;
             Ok(Some(own_names(attempt)))
@@ -232,7 +223,6 @@ fn take_made(
 ) -> Result<(), Failure> {
     attempt.created(create, made)?;
     if let Some(node) = attempt.nodes.last_mut() {
-        sys::reached("a directory is created with its node");
         attempt.inner.requests.directories.note_made(&attempt.facts.directory, node.czxid);
         node.takes_directory = true;
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use zookeeper::{CreateMode, Names};
 
 use super::permits::PermitRequest;
-use crate::base::contender::Kind;
 use crate::base::error::{Error, LossReason};
+use crate::base::kind::LockKind;
 use crate::base::names::{self, Child, Standing};
 use crate::base::signal::Ended;
 use crate::base::sys::{self, never};
@@ -17,7 +17,7 @@ use crate::session::{Grant, Node};
 pub(crate) enum Recipe<'a> {
     /// A position at the end of a queue. A node is granted if no blocking node precedes it.
     /// Otherwise, it waits for the nearest blocking node that precedes it.
-    Queue(Kind),
+    Queue(LockKind),
     /// A read under this write of the same thread. It is granted at once, at the write's queue
     /// position, so that a waiting writer cannot acquire the lock in between when the write is
     /// released. The read's node is created before the list is requested, and the list contains
@@ -46,7 +46,7 @@ impl<'a> Recipe<'a> {
     pub(super) fn name(&self) -> (String, String, CreateMode) {
         let (id, mode) = match self {
             Recipe::Queue(mode) => (names::new_id(), *mode),
-            Recipe::Permits(permits) => (permits.new_id(), Kind::Permit),
+            Recipe::Permits(permits) => (permits.new_id(), LockKind::Semaphore),
             Recipe::Under(write) => {
                 let write = &write.list()[0];
                 let (id, name) = names::read_under(&write.name, write.token);
@@ -92,7 +92,6 @@ impl<'a> Recipe<'a> {
                     sys::reached("a read finds that its write is gone");
                     return Err(deleted(write));
                 }
-                sys::reached("a read is granted under its write");
                 Ok(Standing::Granted)
             }
             Recipe::Permits(permits) => permits.standing(list, own),

@@ -81,7 +81,6 @@ impl<'a> SingleCall<'a> {
                     if error.kind() == ErrorKind::NodeExists
                         && error.failed_op() == Some(levels.len()) =>
                 {
-                    sys::reached("a single node already exists");
                     return Ok(false);
                 }
                 Err(failure)
@@ -112,7 +111,6 @@ impl<'a> SingleCall<'a> {
             Err(failure) => return Err(failure),
         };
         if stat.ephemeral_owner == 0 {
-            sys::reached("a persistent node exists at the path of a single node");
             let reason = "there is a persistent node, which does not end with a session".to_owned();
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }

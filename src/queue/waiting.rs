@@ -77,8 +77,7 @@ impl Ears {
                         let is_last = |own: &String, nearest: &String, names: &Names| {
                             let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
                             let children = names::children(names);
-                            names::decide(facts.kind.of_nodes(), &children, own)
-                                == Standing::Behind(ahead)
+                            names::decide(facts.kind, &children, own) == Standing::Behind(ahead)
                         };
                         let wakes = its.lock().listed(names, is_last);
                         wakes.then(|| waker.try_send(()));
@@ -190,7 +189,6 @@ impl Waiter<'_> {
                 continue;
             };
             if let Some(stat) = self.attempt.stat(name)? {
-                sys::reached("a list contains the node of an unanswered create");
                 self.attempt.take_found(index, name, stat.czxid);
             }
         }
@@ -215,7 +213,6 @@ impl Waiter<'_> {
             }
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
-                sys::reached("a number does not determine the order");
                 match self.attempt.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
                     None => children.retain(|child| child.name != *name),
@@ -243,7 +240,6 @@ impl Waiter<'_> {
         let stuck: Names = self.attempt.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
-                sys::reached("nodes that cannot be deleted block a call");
                 Err(Error::PermissionDenied { path: self.attempt.facts.directory.child(name) })
             }
             _ => Ok(()),
@@ -259,7 +255,6 @@ impl Waiter<'_> {
             return Ok(Pass::Done(None));
         }
         if inner.holds.registry.holds_here(facts) {
-            sys::reached("a call would wait for a hold of its own thread");
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
@@ -345,10 +340,7 @@ impl Waiter<'_> {
             let woken = self.ears().stay.lock().woken();
             match woken {
                 None => continue,
-                Some(Woken::Granted) => {
-                    sys::reached("an expected event grants a lock");
-                    return self.grant(false);
-                }
+                Some(Woken::Granted) => return self.grant(false),
                 Some(Woken::Listed(names)) => self.listed = Some(names),
                 Some(Woken::Look) => {}
             }

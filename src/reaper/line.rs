@@ -83,7 +83,7 @@ impl ClientBuilder {
         let path = absolute(&path).unwrap_or(path);
         self.make_registrar = Some(Arc::new(move |builder| {
             let settings = vars_of(builder).ok_or_else(|| {
-                let reason = "it needs TLS settings that were read from files (`from_vars`), and credentials that ZOOKEEPER_AUTH can represent";
+                let reason = "it can use only TLS settings that were read from files (`from_vars`), and only credentials that ZOOKEEPER_AUTH can represent";
                 Error::invalid("reaper", reason)
             })?;
             let line = Line::new(path.clone(), settings);

@@ -16,7 +16,8 @@ const UNREAD: usize = 256;
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
-    /// There is a connection, which was alive when the last answer arrived.
+    /// There is a connection, which was alive when the last answer arrived. After an interruption,
+    /// the session is the same if it is still alive, and otherwise a new one.
     Connected,
     /// There is no connection. Holds last while their leases run.
     Suspended,
@@ -24,23 +25,8 @@ pub enum ClientState {
     /// The client no longer holds any lock. If the session is still alive, waiting calls keep their
     /// queue positions.
     Lost,
-    /// The client was closed. This state is final.
+    /// The client was closed. This state is final. Subscriptions do not receive it; they end.
     Closed,
-}
-
-/// A change of the connection, from [`Client::subscribe`](crate::Client::subscribe).
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ConnectionEvent {
-    /// The client has connected: for the first time, after
-    /// [`connect_lazily`](crate::ClientBuilder::connect_lazily), or again. After an interruption,
-    /// the session is the same if it is still alive, and otherwise a new one.
-    Connected,
-    /// The connection broke. Held locks stay held while their leases run.
-    Suspended,
-    /// The client could not connect for a session timeout, or the servers have ended the session.
-    /// It no longer holds any lock.
-    Lost,
 }
 
 /// A channel that receives the changes of the connection, from
@@ -64,20 +50,20 @@ pub enum ConnectionEvent {
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "events are received only while the subscription exists"]
-pub struct Subscription(Arc<Receiver<ConnectionEvent>>);
+pub struct Subscription(Arc<Receiver<ClientState>>);
 
 impl Deref for Subscription {
-    type Target = Receiver<ConnectionEvent>;
+    type Target = Receiver<ClientState>;
 
-    fn deref(&self) -> &Receiver<ConnectionEvent> {
+    fn deref(&self) -> &Receiver<ClientState> {
         &self.0
     }
 }
 
 impl Iterator for Subscription {
-    type Item = ConnectionEvent;
+    type Item = ClientState;
 
-    fn next(&mut self) -> Option<ConnectionEvent> {
+    fn next(&mut self) -> Option<ClientState> {
         sys::recv(self).ok()
     }
 }
@@ -114,97 +100,87 @@ pub struct Stats {
     pub is_registered: bool,
 }
 
-/// The subscribers, and the last event that was sent to them. A single mutex for both keeps events
-/// in the order of the changes.
+/// The subscribers, and the last state that was sent to them. A single mutex for both keeps the
+/// states in the order of the changes.
 #[derive(Debug)]
 pub(crate) struct Subscribers(Mutex<Told>);
 
 #[derive(Debug)]
 struct Told {
-    is_closed: bool,
-    /// The last event that was sent, and when.
-    last: ConnectionEvent,
+    /// The last state, and since when.
+    last: ClientState,
     since: Instant,
-    subscribed: Vec<Subscribed>,
+    subscribed: Vec<Subscriber>,
 }
 
-/// One subscriber. The receiver is included because a sender cannot check whether its channel still
-/// has a receiver.
-#[derive(Debug)]
-struct Subscribed {
-    receiver: Weak<Receiver<ConnectionEvent>>,
-    sender: Sender<ConnectionEvent>,
-}
+/// The receiver is included because a sender cannot check whether its channel still has a receiver.
+type Subscriber = (Weak<Receiver<ClientState>>, Sender<ClientState>);
 
 impl Subscribers {
     pub(super) fn new() -> Subscribers {
-        let (last, since) = (ConnectionEvent::Suspended, sys::now());
-        Subscribers(Mutex::new(Told { is_closed: false, last, since, subscribed: Vec::new() }))
+        let (last, since) = (ClientState::Suspended, sys::now());
+        Subscribers(Mutex::new(Told { last, since, subscribed: Vec::new() }))
     }
 
     pub(crate) fn subscribe(&self) -> Subscription {
-        // A bounded channel would allocate memory for all `UNREAD` events at the beginning.
+        // A bounded channel would allocate memory for all `UNREAD` states at the beginning.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
         let mut told = self.0.lock();
-        // Even without events, subscribers that were dropped do not use memory.
-        told.subscribed.retain(Subscribed::is_live);
-        if !told.is_closed {
-            told.subscribed.push(Subscribed { receiver: Arc::downgrade(&receiver), sender });
+        // Even without changes, subscribers that were dropped do not use memory.
+        told.subscribed.retain(|(receiver, _)| receiver.strong_count() > 0);
+        if told.last != ClientState::Closed {
+            told.subscribed.push((Arc::downgrade(&receiver), sender));
         }
         Subscription(receiver)
     }
 
-    pub(super) fn tell(&self, event: ConnectionEvent) {
-        self.0.lock().tell(event);
+    pub(super) fn tell(&self, state: ClientState) {
+        self.0.lock().tell(state);
     }
 
     /// Sends `Lost` once, if the connection has been suspended for `after`.
     pub(super) fn lost(&self, after: Duration) {
         let mut told = self.0.lock();
-        if told.last == ConnectionEvent::Suspended && sys::now() - told.since >= after {
-            told.tell(ConnectionEvent::Lost);
+        if told.last == ClientState::Suspended && sys::now() - told.since >= after {
+            told.tell(ClientState::Lost);
         }
     }
 
-    /// Returns whether the connection has lasted for this long.
+    /// Returns whether there has been a connection for longer than `time`.
     pub(crate) fn has_lasted(&self, time: Duration) -> bool {
         let told = self.0.lock();
-        told.last == ConnectionEvent::Connected && sys::now() - told.since > time
+        told.last == ClientState::Connected && sys::now() - told.since > time
     }
 
-    /// Returns whether `Lost` was the last event that was sent to subscribers.
+    /// Returns whether `Lost` was the last state that was sent.
     pub(super) fn is_lost(&self) -> bool {
-        self.0.lock().last == ConnectionEvent::Lost
+        self.0.lock().last == ClientState::Lost
     }
 
-    /// Ends all channels, because the client is closed.
+    /// Ends all subscriptions.
     pub(super) fn close(&self) {
         let mut told = self.0.lock();
-        told.is_closed = true;
+        told.last = ClientState::Closed;
         told.subscribed.clear();
     }
 }
 
 impl Told {
-    fn tell(&mut self, event: ConnectionEvent) {
-        self.subscribed.retain(Subscribed::is_live);
-        self.subscribed.iter().for_each(|subscribed| subscribed.tell(event));
-        (self.last, self.since) = (event, sys::now());
-    }
-}
-
-impl Subscribed {
-    fn is_live(&self) -> bool {
-        self.receiver.strong_count() > 0
-    }
-
-    /// Sends an event, unless too many events are unread. Does not log, because a logger may block.
-    fn tell(&self, event: ConnectionEvent) {
-        if self.sender.len() < UNREAD {
-            // The receiver may have been dropped at this moment.
-            let _ = self.sender.send(event);
+    fn tell(&mut self, state: ClientState) {
+        if self.last == ClientState::Closed {
+            return;
         }
+        self.subscribed.retain(|(receiver, sender)| {
+            let is_live = receiver.strong_count() > 0;
+            // If too many states are unread, this does not log, because a logger may block.
+            if is_live && sender.len() < UNREAD {
+                // The receiver may have been dropped at this moment.
+                let _ = sender.send(state);
+            }
+            is_live
+        });
+        (self.last, self.since) = (state, sys::now());
     }
 }
 
@@ -223,9 +199,9 @@ mod tests {
         }
         println!("at most {most} senders for 11 receivers");
         assert!(most <= 64, "{most} senders");
-        subscribers.tell(ConnectionEvent::Suspended);
+        subscribers.tell(ClientState::Suspended);
         for events in stays {
-            assert_eq!(events.try_recv(), Ok(ConnectionEvent::Suspended));
+            assert_eq!(events.try_recv(), Ok(ClientState::Suspended));
         }
     }
 }

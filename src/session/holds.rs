@@ -75,7 +75,6 @@ impl Holds {
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
         if lease.valid_for < timeout / 20 * 9 + margin && lease.renewable <= sys::now() {
-            sys::reached("a lease is renewed before a grant");
             self.requests.ask_one(Some(session), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
@@ -142,7 +141,6 @@ impl Holds {
                 Some((Some(reason), _)) => {
                     let is_by_lease = reason == LossReason::LeaseExpired;
                     sys::reached_if(is_by_lease, "a margin ends a hold");
-                    sys::reached_if(!is_by_lease, "a hold lasts longer than its maximum time");
                     self.lose(&nodes, reason);
                 }
                 // This may already have passed, because the clock has advanced since.
@@ -150,18 +148,11 @@ impl Holds {
                 None => {}
             }
             match nodes.look_due(timeout) {
-                Some(due) if due <= now => {
-                    let is_again = nodes.is_watched();
-                    sys::reached_if(is_again, "held nodes are checked without an event");
-                    self.look_at(&nodes);
-                }
+                Some(due) if due <= now => self.look_at(&nodes),
                 due => next = next.into_iter().chain(due).min(),
             }
             match nodes.reserved_until() {
-                Some(until) if until <= now => {
-                    sys::reached("the time of reserved nodes is over");
-                    self.end_unwanted(&nodes);
-                }
+                Some(until) if until <= now => self.end_unwanted(&nodes),
                 until => next = next.into_iter().chain(until).min(),
             }
         }
@@ -178,7 +169,6 @@ impl Holds {
     pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
         let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
-        let over = over.inspect(|_| sys::reached("a hold is lost because its lease ended"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
 
@@ -206,7 +196,6 @@ impl Holds {
         let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
         let margin = nodes.facts.options.margin;
         if by_clock && !margin.is_zero() && !grants.is_empty() {
-            sys::reached("the nodes of a lost hold are kept for its margin");
             self.own.delete_all_after(margin, nodes);
         } else {
             self.own.delete_all(nodes);
@@ -217,10 +206,7 @@ impl Holds {
     /// it. If the lease is over, the node ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
         let is_deleted = !nodes.term.left().is_zero();
-        let reason = match sys::reached_if(is_deleted, "a node that is held is deleted") {
-            true => LossReason::NodeDeleted,
-            false => LossReason::LeaseExpired,
-        };
+        let reason = if is_deleted { LossReason::NodeDeleted } else { LossReason::LeaseExpired };
         self.lose(nodes, reason);
     }
 
@@ -314,7 +300,6 @@ impl Holds {
             // the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
-                sys::reached("another client requests the lock from a holder");
                 nodes.mark_requested(index, stat.mzxid);
                 self.answer_request(nodes, index, stat.version);
                 // If no thread holds the nodes, they are released at once, unless they are
@@ -324,7 +309,6 @@ impl Holds {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
             Err(error) => {
-                sys::reached("a check of held nodes has no answer");
                 nodes.stop_watching();
                 // The check is repeated at once, because on connections that break often, a later
                 // one may never be answered. Other errors may persist.

@@ -21,7 +21,7 @@ mod shared;
 mod table;
 
 pub(crate) use directories::{creations, deletions};
-pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
+pub use events::{ClientState, Stats, Subscription};
 pub(crate) use facts::{Facts, Node};
 pub(crate) use guarded::{What, Write, commit};
 pub(crate) use holds::Holds;

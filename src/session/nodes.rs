@@ -82,7 +82,7 @@ enum Phase {
 pub(super) enum AfterRelease {
     /// The hold was already lost, which may not have been detected before.
     Lost(LossReason),
-    /// Others hold the nodes, or this hold was already released. There is nothing to do.
+    /// Other holds share the nodes, or this hold was already released. There is nothing to do.
     Shared,
     /// This was the last hold. The nodes have to be deleted.
     Last,
@@ -206,7 +206,6 @@ impl Nodes {
             }
             Phase::Reserved(_) | Phase::HandedOver => {}
         }
-        sys::reached("nodes that were handed over or reserved are released");
         let watcher = state.end();
         drop(state);
         drop(watcher);
@@ -232,15 +231,9 @@ impl Nodes {
         let (left, reason) = grant.left();
         let mut state = self.state.lock();
         match grant.known_end() {
-            Some(HoldState::Lost(reason)) => {
-                sys::reached("an unlock follows a loss");
-                return AfterRelease::Lost(reason);
-            }
+            Some(HoldState::Lost(reason)) => return AfterRelease::Lost(reason),
             Some(_) => return AfterRelease::Shared,
-            None if left.is_zero() => {
-                sys::reached("an unlock detects that the lease is over");
-                return AfterRelease::Lost(reason);
-            }
+            None if left.is_zero() => return AfterRelease::Lost(reason),
             None => {}
         }
         state.grants.retain(|other| !Arc::ptr_eq(other, grant));
@@ -269,14 +262,13 @@ impl Nodes {
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
         let is_alone = matches!(state.phase, Phase::Held) && state.grants.len() == 1;
-        let (is_asked, lasts) = (!state.requested.is_empty(), grant.reserved_until().is_some());
+        let (is_over, is_asked) = (grant.left().0.is_zero(), !state.requested.is_empty());
         let stays = [
-            !is_alone || grant.left().0.is_zero(),
+            !is_alone || is_over || grant.reserved_until().is_some(),
             sys::reached_if(!self.term.is_sound(), "the lease is too short for the next thread"),
             sys::reached_if(state.read_under, "a read under a hold prevents its hand-over"),
             sys::reached_if(state.writes > 0, "a guarded write prevents the hand-over of a hold"),
             sys::reached_if(is_asked, "a requested hold is not handed over"),
-            sys::reached_if(lasts, "a hold that has to last is not handed over"),
         ];
         if stays.contains(&true) {
             return false;
@@ -294,14 +286,12 @@ impl Nodes {
     /// them.
     pub(crate) fn take_over(self: &Arc<Self>, facts: &Facts) -> Option<Arc<Grant>> {
         if !self.facts.can_share_nodes(facts) {
-            sys::reached("handed-over nodes have other options");
             return None;
         }
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(!is_free, "handed-over nodes have already ended");
-        let is_free = sys::reached_if(is_free, "a thread takes over the nodes of another");
         is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 

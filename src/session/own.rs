@@ -132,7 +132,6 @@ impl OwnNodes {
                 return Ok(keys.ok_or(Error::LimitExceeded { what, max: MAX_PATH_BYTES })?);
             }
             drop(table);
-            sys::reached("a create waits for creates that were given up");
             let waited = until.wait_for(&changed, self.requests.closed());
             waited.map_err(Failure::NotSent)?;
         }
@@ -328,7 +327,6 @@ impl OwnNodes {
         let deletion = zk.submit(|batch| batch.shared_multi(&deletions(&place.path, &path)));
         on_done(deletion, self, move |own, deleted| match deleted {
             Err(error) if !is_session_over(&error) => {
-                sys::reached("a node is deleted in the background without its directory");
                 own.requests.directories.put_back(&place.path, known);
                 own.delete_eventually(place, node);
             }
@@ -361,7 +359,6 @@ impl OwnNodes {
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         on_done(seen, self, move |own, seen| match written.wait().and(seen) {
             Ok(Some(stat)) if stat.czxid == node.czxid => {
-                sys::reached("an unwanted single node is ours");
                 let deletion = zk.submit(|batch| batch.delete(&path, None));
                 on_done(deletion, own, move |own, deleted| match deleted {
                     Err(error) if error.kind() != ErrorKind::NoAuth => {
@@ -406,7 +403,6 @@ impl OwnNodes {
     /// Notes that one of our nodes stays until its session ends, and logs that once.
     pub(super) fn add_stuck(&self, path: &str, node: &Node, error: &zookeeper::Error) {
         if self.table.lock().stays(node.key, &node.name) {
-            sys::reached("one of our nodes cannot be deleted");
             self.more_stuck.send();
             let (path, error) = (path.to_owned(), error.clone());
             self.requests.zk.note(Level::Warn, move || {

@@ -39,7 +39,6 @@ pub(crate) fn release_to(
         AfterRelease::Last => {}
         AfterRelease::Shared => return Ok(()),
         AfterRelease::Reserved(until) => {
-            sys::reached("a released hold is reserved");
             holds.attend_at(until);
             return Ok(());
         }
@@ -100,10 +99,7 @@ impl Deletion<'_> {
                 sys::reached("an unlock follows a transaction without an answer");
                 true
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                sys::reached("no thread replaces a released node");
-                false
-            }
+            Err(RecvTimeoutError::Disconnected) => false,
             Err(RecvTimeoutError::Timeout) => {
                 sys::reached("the result of replacing a node arrives too late");
                 holds.own.delete_all(nodes);
@@ -119,7 +115,6 @@ impl Deletion<'_> {
     fn run(&self, is_again: bool) -> Result<()> {
         let Deletion { holds, nodes, .. } = self;
         if !holds.requests.is_connected() {
-            sys::reached("an unlock has no connection");
             holds.own.delete_all(nodes);
             return Ok(());
         }
@@ -142,7 +137,6 @@ impl Deletion<'_> {
             match deleted {
                 // The node could have been deleted, but not the directory.
                 Err(error) if error.failed_op() == Some(1) => {
-                    sys::reached("a directory is left after a release");
                     directories.put_back(directory, known);
                     match error.kind() {
                         // Some of the other nodes may belong to other programs, which may need the
@@ -152,10 +146,7 @@ impl Deletion<'_> {
                     }
                     deletion.run_alone(false)
                 }
-                deleted => {
-                    sys::reached_if(deleted.is_ok(), "a directory is deleted with its last node");
-                    deletion.judge(0, deleted.map(drop))
-                }
+                deleted => deletion.judge(0, deleted.map(drop)),
             }
         })
     }
@@ -171,7 +162,6 @@ impl Deletion<'_> {
         }
         let (nodes, end) = (Arc::clone(self.nodes), self.end);
         on_done(answer, self.holds, move |holds, answer| {
-            sys::reached_if(answer.is_err(), "a release in the background fails");
             // An error is counted and logged.
             drop(go_on(&Deletion { holds, nodes: &nodes, end }, answer));
         });
@@ -209,7 +199,6 @@ impl Deletion<'_> {
         };
         match error.kind() {
             ErrorKind::NoNode => {
-                sys::reached("an unlock finds that its node was deleted");
                 holds.own.gone([node.key]);
                 let reason = LossReason::NodeDeleted;
                 holds.count_losses(nodes, 1, reason);
@@ -226,7 +215,6 @@ impl Deletion<'_> {
                 Err(holds.requests.error(lock, Failure::Refused(error)))
             }
             _ => {
-                sys::reached("an unlock has no answer");
                 holds.own.delete(node);
                 let lock = lock.to_owned();
                 holds.requests.zk.note(Level::Warn, move || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use log::{Level, warn};
 use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
-use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
+use super::events::{ClientState, Stats, Subscribers};
 use super::holds::Holds;
 use super::levels::Levels;
 use super::own::OwnNodes;
@@ -121,7 +121,7 @@ impl Inner {
     }
 
     fn on_suspended(self: &Arc<Self>) {
-        self.subscribers.tell(ConnectionEvent::Suspended);
+        self.subscribers.tell(ClientState::Suspended);
         self.outages.begin();
         let after = self.requests.timeout();
         self.requests.call_at(sys::now() + after, self, move |inner| {
@@ -155,7 +155,7 @@ impl Inner {
     }
 
     fn on_connected(self: &Arc<Self>) {
-        self.subscribers.tell(ConnectionEvent::Connected);
+        self.subscribers.tell(ClientState::Connected);
         self.requests.connected.send();
         self.register();
         self.own.on_connected();
@@ -359,7 +359,7 @@ mod tests {
         let inner = Inner::new(zk, Vec::new(), None);
         assert_eq!(inner.state(), ClientState::Suspended);
         let told = inner.subscribers.subscribe().recv_timeout(timeout * 3);
-        assert_eq!((told, inner.state()), (Ok(ConnectionEvent::Lost), ClientState::Lost));
+        assert_eq!((told, inner.state()), (Ok(ClientState::Lost), ClientState::Lost));
     }
 
     #[test]

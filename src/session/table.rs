@@ -285,20 +285,13 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
             let is_same = create.epoch == Some(epoch);
             match shows.as_ref().map(|shows| shows(&create.id)) {
                 Some(Some(node)) => {
-                    sys::reached("an orphan is found");
                     self.set(key, State::Going);
                     found.push((key, node));
                 }
                 Some(None) if is_same || create.epoch.is_none() && look.begun >= create.until => {
-                    sys::reached_if(
-                        is_same,
-                        "an orphan does not exist on the connection of its create",
-                    );
-                    sys::reached_if(!is_same, "the time of an orphan is over");
                     self.gone(key);
                 }
                 _ => {
-                    sys::reached("an orphan may still appear");
                     // The server that received the create request may have been paused until now.
                     if is_answered && create.epoch.take().is_some() {
                         create.until = create.until.max(later);

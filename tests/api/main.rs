@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use zoolock::{
-    Acl, Busy, CancelToken, Client, ClientBuilder, ConnectionEvent, Contender, DistributedLock,
+    Acl, Busy, CancelToken, Client, ClientBuilder, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
     Hold, HoldState, Leadership, Lock, LockGuard, LockId, LockOptions, MultiGuard, MultiLock,
-    Permits, ReadLock, Stats, Subscription, Term, Transaction, Wait, WriteLock,
+    ReadLock, Stats, Subscription, Term, Transaction, Wait, WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -80,11 +80,11 @@ fn all_types_except_thread_guards_may_go_to_other_threads() {
     goes::<(Client, ClientBuilder, Acl, LockOptions)>();
     goes::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
     goes::<(DistributedRwLock, ReadLock, WriteLock)>();
-    goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    goes::<(DistributedSemaphore, MultiLock, LockId)>();
     goes::<(Leadership, Term, Transaction)>();
     goes::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
     );
-    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent, Wait, CancelToken, Busy)>();
+    goes::<(HoldState, Box<dyn Lock>, Stats, Wait, CancelToken, Busy)>();
     // A service that catches panics of its handlers has its client outside of them.
     both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();

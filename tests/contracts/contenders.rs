@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use zoolock::{
-    Client, Contender, DistributedLock, EphemeralLock, Error, Kind, LockOptions, Result,
+    Client, Contender, DistributedLock, EphemeralLock, Error, LockKind, LockOptions, Result,
 };
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
@@ -53,7 +53,7 @@ pub(crate) fn is_as_the_server_says(contender: &Contender) {
 }
 
 /// Returns each contender's kind, and whether it is a holder.
-pub(crate) fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
+pub(crate) fn brief(seen: &[Contender]) -> Vec<(LockKind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
@@ -89,14 +89,14 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
     let (long, lines) = ("x".repeat(500 * 1000), "who\n_zoolock token=77 since=1000");
     // Names from Kazoo, an older .NET recipe, go-zookeeper, Curator and ZooKeeper's description of the recipe.
     let made = [
-        (format!("{HEX}__rlock__0000000003"), Kind::Read, true, Some("192.168.0.1")),
-        (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true, Some("")),
-        ("lock-0000000005".to_owned(), Kind::Exclusive, false, Some("__REVOKE__ ")),
-        (format!("{HEX}__lock__0000000006"), Kind::Exclusive, false, None),
-        (format!("_c_{HEX}-lock-0000000007"), Kind::Exclusive, false, Some(&long)),
-        (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false, Some(lines)),
-        (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false, None),
-        (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false, Some("somebody")),
+        (format!("{HEX}__rlock__0000000003"), LockKind::Read, true, Some("192.168.0.1")),
+        (format!("_c_{UUID}-__READ__0000000004"), LockKind::Read, true, Some("")),
+        ("lock-0000000005".to_owned(), LockKind::Exclusive, false, Some("__REVOKE__ ")),
+        (format!("{HEX}__lock__0000000006"), LockKind::Exclusive, false, None),
+        (format!("_c_{HEX}-lock-0000000007"), LockKind::Exclusive, false, Some(&long)),
+        (format!("_c_{UUID}-__WRIT__0000000008"), LockKind::Write, false, Some(lines)),
+        (format!("x-{UUID}-lock-0000000009"), LockKind::Exclusive, false, None),
+        (format!("_c_{UUID}-__READ__0000000010"), LockKind::Read, false, Some("somebody")),
     ];
     let lease = format!("_c_{UUID}-lease-0000000002");
     let strangers = ["0000000001", &lease, "hello", "lock-9999999999", "stays", "ß-lock-"];
@@ -122,7 +122,7 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
         let alone = client.contenders(&single).unwrap();
         assert_eq!(
             (brief(&alone), identities(&alone)),
-            (vec![(Kind::Exclusive, true)], vec![*identity])
+            (vec![(LockKind::Exclusive, true)], vec![*identity])
         );
     }
 }
@@ -159,7 +159,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
     let seen = look("semaphore", own[2].contenders());
     assert_eq!(seen, clients[0].contenders(&path).unwrap());
     // The second call has the turn and two permits, and is listed once.
-    assert_eq!(brief(&seen), [true, true, false, false].map(|it| (Kind::Permit, it)));
+    assert_eq!(brief(&seen), [true, true, false, false].map(|it| (LockKind::Semaphore, it)));
     assert_eq!(identities(&seen), ["a", "a", "b", "c"].map(Some));
     let limits: Vec<_> = seen.iter().map(|one| one.limit).collect();
     assert_eq!(limits, [Some(3), Some(3), Some(3), None]);

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
-use zoolock::{CancelToken, Client, Error, LockOptions};
+use zoolock::observer::{Called, Ended, Observer};
+use zoolock::{CancelToken, Client, Error, LockKind, LockOptions};
 
 use common::*;
 
@@ -16,7 +16,7 @@ use crate::every::Pair;
 struct Report {
     lock: LockKind,
     name: String,
-    /// `Acquired`, the reason why a call failed, or the outcome of a hold.
+    /// The outcome of a call or a hold.
     what: String,
     /// How long the call waited, or how long the hold lasted.
     time: Duration,
@@ -31,12 +31,8 @@ struct Notes {
 }
 
 impl Observer for Notes {
-    fn acquired(&self, call: &Acquired<'_>) {
-        self.add(call.lock, call.name, "Acquired".to_owned(), call.waited, call.queue);
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        self.add(call.lock, call.name, format!("{:?}", call.reason), call.waited, call.queue);
+    fn called(&self, call: &Called<'_>) {
+        self.add(call.lock, call.name, format!("{:?}", call.outcome), call.waited, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
@@ -137,7 +133,7 @@ fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
         assert_eq!(notes.were(subject.name, &["Busy"])[0].queue, ahead);
 
         let begun = Instant::now();
-        assert!(!object.try_lock_for(BRIEFLY).unwrap());
+        assert!(!object.lock_within(BRIEFLY.into()).unwrap());
         let took = begun.elapsed();
         let report = &notes.were(subject.name, &["TimedOut"])[0];
         // The deadline was computed before the call began.

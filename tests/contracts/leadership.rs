@@ -68,7 +68,7 @@ fn contest_survives_panics_caused_by_a_panic() {
             let token = terms.recv_timeout(SOON);
             assert!(token.is_ok_and(|token| token > last), "{path}: {token:?} in term {number}");
             last = token.unwrap();
-            let guard = rival.try_acquire_for(SOON).unwrap().expect("it was released");
+            let guard = rival.acquire_within(SOON).unwrap().expect("it was released");
             guard.release().unwrap();
         }
         assert!(one.is_healthy());

@@ -106,7 +106,7 @@ fn guard_of_several_locks_is_owned_and_guards_writes_by_all_of_them() {
     assert!(!locked.is_held() && locked.release().is_err());
 
     let rival = lock_of(&others, b.path()).acquire().unwrap();
-    let busy = [multi.try_acquire(), multi.try_acquire_for(Duration::from_millis(100))];
+    let busy = [multi.try_acquire(), multi.acquire_within(Duration::from_millis(100))];
     for busy in busy.map(|taken| taken.unwrap().unwrap_err()) {
         println!("{busy}");
         assert_eq!((busy.index, &*busy.path), (1, b.path()));
@@ -151,7 +151,7 @@ fn multi_lock_takes_members_of_any_type_once_in_path_order() {
     other.locks()[4].unlock().unwrap();
     multi.unlock().unwrap();
     assert!(multi.locks().iter().all(|lock| !lock.is_held()) && r.hold_count() == 0);
-    assert!(other.try_lock_for(SOON).unwrap());
+    assert!(other.lock_within(SOON.into()).unwrap());
     other.unlock().unwrap();
 }
 

@@ -31,17 +31,17 @@ fn guards_of_both_sides_exclude_as_their_handles_do() {
     let short = Duration::from_millis(100);
     let reading = [lock.read().unwrap(), other.try_read().unwrap().expect("beside it")];
     assert!(lock.reader().is_held() && !lock.writer().is_held());
-    drop(other.try_read_for(SOON).unwrap().expect("again"));
+    drop(other.read_within(SOON).unwrap().expect("again"));
     drop(other.read_within(SOON).unwrap().expect("again"));
     let third = client();
     let third = rw_of(&third, &path);
     assert!(third.try_write().unwrap().is_none());
-    assert!(third.try_write_for(short).unwrap().is_none());
+    assert!(third.write_within(short).unwrap().is_none());
     assert!(third.write_within(short).unwrap().is_none());
     drop(reading);
     let writing = lock.write().unwrap();
     assert!(other.try_read().unwrap().is_none());
-    assert!(other.try_read_for(short).unwrap().is_none());
+    assert!(other.read_within(short).unwrap().is_none());
     assert!(other.read_within(short).unwrap().is_none());
     let reading = lock.read().unwrap();
     writing.release().unwrap();
@@ -103,21 +103,21 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     for held in held {
         held.lock().unwrap();
         for lock in [&plain as &dyn Lock, &several] {
-            let waited = lock.try_lock_for(SOON);
+            let waited = lock.lock_within(SOON.into());
             println!("{lock:?} under {held:?}: {waited:?}");
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!plain.try_lock().unwrap());
         // The `EphemeralLock`'s node is in the lock's directory, but not in a queue.
         let taken = single.acquire().unwrap();
-        assert!(is_waited_for(single.try_lock_for(Duration::from_millis(50))));
+        assert!(is_waited_for(single.lock_within(Duration::from_millis(50))));
         taken.release().unwrap();
         held.unlock().unwrap();
     }
     // Any thread may release this hold, so waiting for it is not a deadlock.
     plain.lock().unwrap();
     let read = rw_of(&client, &path).reader();
-    assert!(is_waited_for(read.try_lock_for(Duration::from_millis(50))));
+    assert!(is_waited_for(read.lock_within(Duration::from_millis(50))));
     plain.unlock().unwrap();
     await_nodes(&path, 0);
     await_nothing_left(&client);
@@ -188,7 +188,7 @@ fn write_under_the_same_threads_read_is_an_error() {
             println!("{when}: {waited:?}");
             assert!(waited.iter().all(|seen| would_deadlock(seen, &path)), "{when}: {waited:?}");
         }
-        assert!(!write.try_lock().unwrap() && !write.try_lock_for(Duration::ZERO).unwrap());
+        assert!(!write.try_lock().unwrap() && !write.lock_within(Duration::ZERO).unwrap());
         assert_eq!((write.hold_count(), write.is_held()), (0, false), "{when}");
     };
     for downgraded in [false, true] {

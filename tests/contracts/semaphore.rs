@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions};
+use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockKind, LockOptions};
 
 use common::semaphore::*;
 use common::*;
@@ -30,7 +30,7 @@ fn permits_are_counted_and_returned() {
     let permits = own.acquire(2).unwrap();
     let holds = permits.holds();
     println!("{own:?}, {permits:?}; on the server: {:?}", leases(&path));
-    assert_eq!((permits.count(), permits.path()), (2, &*path));
+    assert_eq!((permits.holds().len(), permits.path()), (2, &*path));
     assert_eq!((permits.is_held(), permits.state()), (true, HoldState::Held));
     assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());
     await_turns(&path, 0);
@@ -46,7 +46,7 @@ fn permits_are_counted_and_returned() {
     assert!(lost.try_recv().is_err_and(|told| told.is_disconnected()));
     drop(permits);
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
-    drop(own.try_acquire_for(5, Duration::MAX).unwrap().expect("all are free"));
+    drop(own.acquire_within(5, Duration::MAX).unwrap().expect("all are free"));
     is_free(&own, &[&client]);
     // Permits and running calls keep their client alive.
     let call = acquiring(&own, 2);
@@ -157,7 +157,7 @@ fn other_nodes_are_no_permits() {
     let both = semaphore.acquire(2).unwrap();
     assert_eq!(semaphore.available().unwrap(), 0);
     assert!(semaphore.try_acquire(1).unwrap().is_none());
-    assert_eq!(brief(&semaphore.contenders().unwrap()), [(Kind::Permit, true); 2]);
+    assert_eq!(brief(&semaphore.contenders().unwrap()), [(LockKind::Semaphore, true); 2]);
     both.release().unwrap();
     await_nothing_left(&own);
 }
@@ -176,7 +176,7 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
         [
             own.acquire(count).map(drop),
             own.try_acquire(count).map(drop),
-            own.try_acquire_for(count, SOON).map(drop),
+            own.acquire_within(count, SOON).map(drop),
             own.acquire_within(count, Instant::now()).map(drop),
         ]
     };

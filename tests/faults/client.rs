@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::RecvTimeoutError;
-use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Wait};
+use zoolock::{Acl, Client, ClientState, Error, Wait};
 
 use super::LONG;
 use common::*;
@@ -26,7 +26,7 @@ fn lazy_client_starts_without_servers() {
     assert_eq!(before, (ClientState::Suspended, SESSION, 0));
     assert!(!waiting.is_done() && events.is_empty());
     proxy.restore();
-    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Connected));
+    assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Connected));
     waiting.result("a call that began without servers").unwrap();
     assert_eq!((client.state(), client.stats().sessions), (ClientState::Connected, 1));
     let node = format!("{path}/{}", lock.hold().unwrap().node());

@@ -126,14 +126,14 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
         let lock = lock_of(&client, &path);
         lock.acquire().unwrap().release().unwrap();
         garbler.arm();
-        let seen = lock.try_lock_for(SOON);
+        let seen = lock.lock_within(SOON);
         println!("{code}: {seen:?}; then {:?}, {:?}", children(&path), client.stats());
         assert_eq!(garbler.changed(), 1);
         if matches!(seen, Ok(true)) {
             lock.unlock().unwrap();
         }
         wait_until("no node is left", SOON, || children(&path).is_empty());
-        assert!(lock.try_lock_for(SOON).unwrap());
+        assert!(lock.lock_within(SOON).unwrap());
         has_one_node_until_unlocked(&lock);
     }
 }
@@ -213,7 +213,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
             // For a deletion, the request is changed as well.
             let changed = ops.iter().map(|op| if *op == DELETE { 2 } else { 1 }).sum::<u64>();
             assert_eq!(garbler.changed(), changed);
-            assert!(lock.try_lock_for(SOON).unwrap());
+            assert!(lock.lock_within(SOON.into()).unwrap());
             lock.unlock().unwrap();
         }
     }
@@ -254,6 +254,6 @@ fn last_look_for_an_orphan_counts_only_behind_a_sync() {
     await_nothing_left(&client);
     let asked = garbler.asked();
     assert!(asked.iter().filter(|op| **op == SYNC).count() > 1, "{asked:?}");
-    assert!(lock.try_lock_for(SOON).unwrap());
+    assert!(lock.lock_within(SOON).unwrap());
     has_one_node_until_unlocked(&lock);
 }

@@ -42,9 +42,9 @@ fn call_that_has_waited_for_a_thread_is_late_and_not_disconnected() {
     let [held, lock] = [(); 2].map(|()| lock_of(&own, &path));
     held.lock().unwrap();
     let creating = proxy.on(Op::Multi).hold_request();
-    let call = Task::spawn_blocked(move || lock.try_lock_for(Duration::from_secs(1)));
+    let call = Task::spawn_blocked(move || lock.lock_within(Duration::from_secs(1)));
     held.unlock().unwrap();
-    let got = call.result("try_lock_for()");
+    let got = call.result("lock_within()");
     assert!(matches!(got, Ok(false)), "{got:?}");
     creating.release();
 }

@@ -64,7 +64,7 @@ fn lock_acquired_after_a_stall_of_the_server_is_kept() {
             scope.spawn(move || {
                 let lock = lock_of(&client, &format!("/stall/{number}"));
                 while !has_continued.load(Ordering::Relaxed) {
-                    let _ = lock.try_lock_for(T / 24).and_then(|_| lock.unlock());
+                    let _ = lock.lock_within(T / 24).and_then(|_| lock.unlock());
                 }
                 let guard = lock.acquire().unwrap();
                 let is_over = guard.wait_timeout(T);

@@ -4,9 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zookeeper::Permissions;
-use zoolock::{
-    CancelToken, ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions,
-};
+use zoolock::{CancelToken, ClientState, DistributedLock, EphemeralLock, Error, LockOptions};
 
 use super::{LONG, SHORT, allow, hide};
 use common::semaphore::{acquiring, await_leases, await_turns, leases_of, semaphore};
@@ -48,7 +46,7 @@ fn deadline_and_cancel_end_the_creation_of_directories() {
     proxy.delay(Direction::Both, Duration::from_millis(250));
     let timed = deep();
     let second = Duration::from_secs(1);
-    let got = in_time("a try for a second", 2 * second, || timed.try_lock_for(second));
+    let got = in_time("a try for a second", 2 * second, || timed.lock_within(second));
     assert!(matches!(got, Err(Error::Disconnected { .. })), "{got:?}");
     proxy.restore();
     let making = proxy.on(Op::Multi).hold_request();
@@ -136,10 +134,10 @@ fn client_without_locks_is_not_lost_before_its_session_timeout() {
     let begun = Instant::now();
     wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
     proxy.cut_off();
-    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Suspended));
+    assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Suspended));
     assert_eq!(own.state(), ClientState::Suspended);
     proxy.refuse(false);
-    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Connected));
+    assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Connected));
 }
 
 #[test]
@@ -271,7 +269,7 @@ fn call_that_loses_its_turn_at_its_deadline_times_out() {
             let [own, other] = [&own, &others].map(|client| semaphore(client, &path, 1));
             let held = other.acquire(1).unwrap();
             let at = Instant::now() + TIME - Duration::from_millis(CALLS - number);
-            let call = Task::spawn(move || own.try_acquire_for(1, TIME));
+            let call = Task::spawn(move || own.acquire_within(1, TIME));
             let turn = format!("{path}/locks/{}", await_turns(&path, 1)[0]);
             (at, path, turn, held, call)
         })

@@ -110,7 +110,7 @@ fn is_served_again_after_a_stall(session: Duration, path: &str) {
     let load = || {
         let lock = lock_of(&client, path);
         while !is_over.load(Ordering::SeqCst) {
-            if let Ok(true) = lock.try_lock_for(patience) {
+            if let Ok(true) = lock.lock_within(patience) {
                 turns.fetch_add(1, Ordering::SeqCst);
                 let _ = lock.unlock();
             }

@@ -131,8 +131,6 @@ impl Dialer {
                 Next::Try(target) if round.under_way.is_empty() || now >= round.next_start => {
                     match rest(shared) {
                         None => {
-                            let is_second = !round.under_way.is_empty();
-                            sys::reached_if(is_second, "a second server is tried in parallel");
                             round.start(target, now);
                             round.next_start = now + stagger;
                             continue;
@@ -211,17 +209,13 @@ impl Round {
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
         for Attempt { stream, target, begun } in std::mem::take(&mut self.under_way) {
             match stream.is_connected() {
-                Err(error) => {
-                    sys::reached("a server refuses a connection");
-                    self.failed(target, ConnectFailure::Unreachable, &error.to_string());
-                }
+                Err(error) => self.failed(target, ConnectFailure::Unreachable, &error.to_string()),
                 Ok(true) => {
                     self.under_way.clear();
                     self.tried.push(target.clone());
                     return Some((stream, target));
                 }
                 Ok(false) if now >= begun + limit => {
-                    sys::reached("a connection is not established in time");
                     let reason = format!("no answer in {limit:.1?}");
                     self.failed(target, ConnectFailure::Silent, &reason);
                     self.is_silent = true;

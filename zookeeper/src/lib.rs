@@ -108,7 +108,7 @@
 //!
 //! # TLS
 //!
-//! The feature `tls` adds TLS, by rustls. Create settings with the type `Tls`, and pass them to
+//! The feature `tls` adds TLS, with rustls. Create settings with the type `Tls`, and pass them to
 //! `Builder::tls`.
 //!
 //! # SASL

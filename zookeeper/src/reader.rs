@@ -219,10 +219,7 @@ fn open(_: &Transport, stream: Stream, _: &Target) -> Result<Link, String> {
 
 /// Delivers the received frames. An error is the reason to end the connection.
 fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
-    let malformed = |problem| {
-        sys::reached("a garbled answer is refused");
-        format!("bad answer: {problem}")
-    };
+    let malformed = |problem| format!("bad answer: {problem}");
     while let Some(frame) = frames.next().map_err(|problem| problem.to_string())? {
         if shared.receive(frame).map_err(malformed)? {
             return Err("the client ended the connection".into());

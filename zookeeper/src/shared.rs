@@ -127,10 +127,7 @@ impl Shared {
     /// Sends what is to be sent, and leaves the outputs to the timer.
     fn send_only<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
-            true => {
-                sys::reached("a call begins after the end of the timer");
-                self.deliver_aside(inner);
-            }
+            true => self.deliver_aside(inner),
             false => self.send(inner),
         }
     }
@@ -339,14 +336,12 @@ impl Shared {
         while let Some(link) = inner.link.clone() {
             // The thread that has the writer checks again when it is done.
             let Some(mut writer) = link.try_writer() else {
-                sys::reached("a thread leaves its bytes to the one that writes");
                 return;
             };
             if inner.core.out().is_empty() && writer.is_empty() {
                 return;
             }
             if inner.core.under_way() >= MANY {
-                sys::reached("a writer waits for the bytes of others");
                 // The thread that has the writer sends the bytes of all others in one write.
                 drop(inner);
                 thread::yield_now();
@@ -361,7 +356,6 @@ impl Shared {
             if !link.send(writer) {
                 // The timer sends the rest later. The reader detects the end of the connection.
                 return if link.is_full() {
-                    sys::reached("a socket is full");
                     self.alarm.set(sys::now() + FULL)
                 };
             }
@@ -386,7 +380,7 @@ impl Shared {
             }
             Output::Session(event) => {
                 let SessionEvent { kind, session_id } = event;
-                // A client without a session may be closed.
+                // A client may be closed while it has no session.
                 if session_id != 0 {
                     self.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
                 }

@@ -61,7 +61,7 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
     assert_eq!(lines[2][..5], [&at("b/read"), "held", "read", "0", "-"]);
     assert!(lines[2][6].ends_with(", and 1 more"));
     assert_eq!(lines[3][..4], [&at("c"), "held", "1 of 1 permits", "0"]);
-    assert_eq!(lines[4][..4], [&at("d"), "held", "exclusive", "0"]);
+    assert_eq!(lines[4][..4], [&at("d"), "held", "ephemeral", "0"]);
 
     let all = json(&["list", "--recursive", "--json", &root]);
     let all = all.as_array().expect("an array");

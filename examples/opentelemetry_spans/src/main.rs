@@ -24,8 +24,8 @@ use opentelemetry::trace::{Span, Status, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanData, SpanExporter};
-use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
-use zoolock::{Client, DistributedLock, LockOptions};
+use zoolock::observer::{CallOutcome, Called, Ended, HoldOutcome, Observer};
+use zoolock::{Client, DistributedLock, LockKind, LockOptions};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -104,23 +104,18 @@ fn queue(ahead: Option<usize>) -> Option<KeyValue> {
 }
 
 impl Observer for Spans {
-    fn acquired(&self, call: &Acquired<'_>) {
-        let all = attributes(call.lock, call.name, "acquired");
-        self.export(WAIT, call.waited, None, all.into_iter().chain(queue(call.queue)));
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let failure = match call.reason {
-            Reason::Failed(error) => Some(error.to_string()),
+    fn called(&self, call: &Called<'_>) {
+        let failure = match call.outcome {
+            CallOutcome::Failed(error) => Some(error.to_string()),
             _ => None,
         };
-        let all = attributes(call.lock, call.name, call.reason.as_str());
+        let all = attributes(call.lock, call.name, call.outcome.as_str());
         self.export(WAIT, call.waited, failure, all.into_iter().chain(queue(call.queue)));
     }
 
     fn ended(&self, hold: &Ended<'_>) {
         let failure = match hold.outcome {
-            Outcome::Lost(reason) => Some(reason.to_string()),
+            HoldOutcome::Lost(reason) => Some(reason.to_string()),
             _ => None,
         };
         let all = attributes(hold.lock, hold.name, hold.outcome.as_str());

@@ -16,7 +16,7 @@ fn span_of_a_wait_begins_with_the_call_and_is_part_of_the_callers_span() {
 
     let (limit, held) = (Duration::from_millis(50), rival.acquire().expect("held"));
     let called = SystemTime::now();
-    let late = tracer.in_span("request", |_| lock.try_acquire_for(limit).expect("late"));
+    let late = tracer.in_span("request", |_| lock.acquire_within(limit).expect("late"));
     assert!(late.is_none());
     held.release().expect("released");
     let held = lock.acquire().expect("held");

@@ -24,7 +24,7 @@ fn each_outcome_of_a_call_and_each_end_of_a_hold_is_counted() {
 
     let held = rival.acquire().expect("held");
     assert!(lock.try_acquire().expect("busy").is_none());
-    assert!(lock.try_acquire_for(Duration::from_millis(50)).expect("late").is_none());
+    assert!(lock.acquire_within(Duration::from_millis(50)).expect("late").is_none());
     let (waiting, token) = (lock.clone(), CancelToken::new());
     let wait = Wait::FOREVER.cancelled_by(&token);
     let waiting = thread::spawn(move || waiting.acquire_within(wait).map(drop));

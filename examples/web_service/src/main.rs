@@ -15,7 +15,7 @@
 //! once ZooKeeper can be reached.
 //!
 //! The program also contains a load generator ([`load`]) with which you can try this. Stop
-//! ZooKeeper while it runs, or pause it by `kill -STOP` and continue it by `kill -CONT`:
+//! ZooKeeper while it runs, or pause it with `kill -STOP` and continue it with `kill -CONT`:
 //!
 //! ```text
 //! cargo run --release -p web_service -- load 30

@@ -19,13 +19,13 @@ fn behind(name: &str) -> Standing {
 #[test]
 fn latches_and_other_contenders_do_not_see_each_other() {
     let [latch, next] = ["latch-0000000001", "x-latch-0000000003"];
-    assert_eq!(decide(Kind::Latch, &children(&[next, latch, "notes"]), next), behind(latch));
-    assert_eq!(decide(Kind::Latch, &children(&[next, latch]), latch), Standing::Granted);
+    assert_eq!(decide(LockKind::Latch, &children(&[next, latch, "notes"]), next), behind(latch));
+    assert_eq!(decide(LockKind::Latch, &children(&[next, latch]), latch), Standing::Granted);
     for (mode, own, other) in [
-        (Kind::Latch, latch, "lock-0000000002"),
-        (Kind::Latch, latch, "__READ__0000000000"),
-        (Kind::Exclusive, "lock-0000000000", latch),
-        (Kind::Read, "__READ__0000000000", latch),
+        (LockKind::Latch, latch, "lock-0000000002"),
+        (LockKind::Latch, latch, "__READ__0000000000"),
+        (LockKind::Exclusive, "lock-0000000000", latch),
+        (LockKind::Read, "__READ__0000000000", latch),
     ] {
         let standing = decide(mode, &children(&[own, other]), own);
         assert_eq!(standing, Standing::Apart(other.to_owned()));
@@ -33,7 +33,7 @@ fn latches_and_other_contenders_do_not_see_each_other() {
 }
 
 /// Returns only the predecessor, without the other facts about the nodes ahead.
-fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
+fn decide(kind: LockKind, children: &[Child], own: &str) -> Standing {
     match super::decide(kind, children, own) {
         Standing::Behind(ahead) => behind(&ahead.nearest),
         other => other,

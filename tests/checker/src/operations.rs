@@ -7,7 +7,7 @@
 //! | a guarded write that was carried out | a write, from the call to its return |
 //! | an unlock that reported success | the end of the hold, from the call to its return |
 //! | an unlock with an unknown result, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
-//! | a call that returned without the lock, whether that is certain or not; a hold that was over before its call returned | nothing: it can only have excluded others |
+//! | a call that returned without the lock, even if it may have held the lock for a while; a hold that was over before its call returned | nothing: it can only have excluded others |
 
 use crate::event::{Answer, Missed, Unlocked};
 use crate::history::{History, Record};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Hold,
-    Lock, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
+    DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Guard,
+    Hold, Lock, MultiLock, ReadLock, Result, Wait, WriteLock,
 };
 
 use crate::Task;
@@ -65,7 +65,7 @@ macro_rules! guards {
                 let guard = match ask {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?$(.$ok())?,
-                    Ask::For(time) => self.try_acquire_for($($permits,)? *time)?$(.$ok())?,
+                    Ask::For(time) => self.acquire_within($($permits,)? *time)?$(.$ok())?,
                     Ask::Within(wait) => self.acquire_within($($permits,)? wait.clone())?$(.$ok())?,
                 };
                 Ok(guard.map(|$guard| Guarded {
@@ -128,7 +128,7 @@ impl Object {
         match ask {
             Ask::Wait => self.lock().map(|()| true),
             Ask::Try => self.try_lock(),
-            Ask::For(time) => self.try_lock_for(*time),
+            Ask::For(time) => self.lock_within((*time).into()),
             Ask::Within(wait) => self.lock_within(wait.clone()),
         }
     }
@@ -172,7 +172,7 @@ impl From<Object> for Box<dyn Lock> {
 #[derive(Debug, Clone)]
 pub(crate) struct OnePermit {
     semaphore: DistributedSemaphore,
-    permits: Arc<Mutex<Option<Permits>>>,
+    permits: Arc<Mutex<Option<Guard>>>,
 }
 
 impl OnePermit {
@@ -203,10 +203,10 @@ impl Lock for OnePermit {
     }
 
     fn is_held(&self) -> bool {
-        self.permits.lock().unwrap().as_ref().is_some_and(Permits::is_held)
+        self.permits.lock().unwrap().as_ref().is_some_and(|permits| permits.is_held())
     }
 
     fn holds(&self) -> Vec<Hold> {
-        self.permits.lock().unwrap().as_ref().map_or_else(Vec::new, Permits::holds)
+        self.permits.lock().unwrap().as_ref().map_or_else(Vec::new, Guard::holds)
     }
 }

@@ -1,6 +1,6 @@
 //! Helpers for `DistributedSemaphore`.
 
-use zoolock::{Client, DistributedSemaphore, Hold, Permits, Result};
+use zoolock::{Client, DistributedSemaphore, Guard, Hold, Result};
 use zoolock_test_support::wait_until;
 
 use crate::{SOON, Task, answered, await_nodes, await_nothing_left, children};
@@ -32,23 +32,20 @@ pub fn await_turns(path: &str, count: usize) -> Vec<String> {
 }
 
 /// Returns the sorted node names of the permits.
-pub fn nodes(permits: &Permits) -> Vec<String> {
+pub fn nodes(permits: &Guard) -> Vec<String> {
     let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
     nodes.sort();
     nodes
 }
 
 /// Starts a call that waits on another thread.
-pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
+pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Guard>> {
     let semaphore = semaphore.clone();
     Task::spawn(move || semaphore.acquire(count))
 }
 
 /// Starts a call that waits until it has the turn and has created the nodes of its permits.
-pub fn waiting_with_the_turn(
-    semaphore: &DistributedSemaphore,
-    count: u32,
-) -> Task<Result<Permits>> {
+pub fn waiting_with_the_turn(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Guard>> {
     let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
     // The turn node of a finished call is deleted in the background.
     await_turns(&path, 0);

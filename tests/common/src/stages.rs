@@ -51,7 +51,7 @@ impl Scene {
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;
-        assert!(self.rival.try_lock_for(SOON).unwrap(), "{name}, {what}: {:?}", self.nodes());
+        assert!(self.rival.lock_within(SOON.into()).unwrap(), "{name}, {what}: {:?}", self.nodes());
         self.rival.unlock().unwrap();
         wait_until("it is connected", SOON, || self.client.state() == ClientState::Connected);
         await_nothing_left(&self.client);

@@ -301,12 +301,13 @@ impl Subject {
     }
 
     /// Returns how `contenders` shows the subject and its rival.
-    pub fn shown_as(self) -> [zoolock::Kind; 2] {
+    pub fn shown_as(self) -> [zoolock::LockKind; 2] {
         match self.kind {
-            Kind::Write => [zoolock::Kind::Write; 2],
-            Kind::Read => [zoolock::Kind::Read, zoolock::Kind::Write],
-            Kind::Permit => [zoolock::Kind::Permit; 2],
-            _ => [zoolock::Kind::Exclusive; 2],
+            Kind::Write => [zoolock::LockKind::Write; 2],
+            Kind::Read => [zoolock::LockKind::Read, zoolock::LockKind::Write],
+            Kind::Permit => [zoolock::LockKind::Semaphore; 2],
+            Kind::Single => [zoolock::LockKind::Ephemeral; 2],
+            _ => [zoolock::LockKind::Exclusive; 2],
         }
     }
 }

@@ -50,14 +50,14 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         assert_eq!(subject.await_nodes(&path, nodes.len()), nodes);
         assert!(rival.is_held());
         rival.unlock().unwrap();
-        assert!(object.try_lock_for(SOON).unwrap());
+        assert!(object.lock_within(SOON.into()).unwrap());
         // Waiters behind it in the same process have deadlines of their own, and leave no nodes either.
         let (name, nodes) = (format!("{}, locally", subject.name), subject.holding(&path));
         let local = if subject.is_exclusive() { object.clone() } else { rival };
         Task::spawn(move || {
             // If a thread can acquire the lock reentrantly, the test uses another thread.
             for timeout in [TIMEOUT, Duration::ZERO] {
-                fails_in_its_time(&name, timeout, || local.try_lock_for(timeout));
+                fails_in_its_time(&name, timeout, || local.lock_within(timeout.into()));
             }
         })
         .result("a call behind another thread");

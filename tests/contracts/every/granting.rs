@@ -135,7 +135,7 @@ fn guard_of_any_lock_holds_it_until_its_drop() {
                 let guard = match ask {
                     0 => lock.acquire().map(Some),
                     1 => lock.try_acquire(),
-                    2 => lock.try_acquire_for(SOON),
+                    2 => lock.acquire_within(SOON),
                     _ => lock.acquire_within(Instant::now() + SOON),
                 };
                 let guard = guard.unwrap().expect("there is no other contender");

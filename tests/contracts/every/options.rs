@@ -83,7 +83,7 @@ fn background_release_does_not_wait_for_the_answer() {
         let rival = subject.rival(&others, &path);
         assert!(!rival.try_lock().unwrap(), "{}: its node is still there", subject.name);
         deletion.release();
-        assert!(rival.try_lock_for(SOON).unwrap(), "{}", subject.name);
+        assert!(rival.lock_within(SOON.into()).unwrap(), "{}", subject.name);
         rival.unlock().unwrap();
         subject.await_nodes(&path, 0);
     });

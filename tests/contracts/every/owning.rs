@@ -90,7 +90,7 @@ fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
         assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
         for (through, object) in [("itself", &object), ("another object", &other)] {
             // Another thread may unlock it, so waiting never deadlocks.
-            let waited = answered(|| object.try_lock_for(Duration::from_secs(1)));
+            let waited = answered(|| object.lock_within(Duration::from_secs(1).into()));
             let seen = [object.try_lock(), waited];
             println!("{} through {through}: {seen:?}", subject.name);
             assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
@@ -138,7 +138,7 @@ fn nested_hold_ends_with_the_outermost_unlock() {
             subject.await_nodes(&path, 0);
         }
         says_not_held(&object);
-        assert!(rival.try_lock_for(SOON).unwrap());
+        assert!(rival.lock_within(SOON.into()).unwrap());
         rival.unlock().unwrap();
     });
 }

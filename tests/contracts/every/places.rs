@@ -242,7 +242,7 @@ fn client_refuses_more_path_bytes_than_the_server_survives() {
     // Every call reports the limit at once, and later calls succeed.
     let one_more = lock(1000);
     let waiting = locking(&one_more).result("lock()").map(|()| true);
-    assert!(is_limit(&waiting) && is_limit(&one_more.try_lock_for(SOON)), "{waiting:?}");
+    assert!(is_limit(&waiting) && is_limit(&one_more.lock_within(SOON)), "{waiting:?}");
     held.pop().unwrap().unlock().unwrap();
     assert!(one_more.try_lock().unwrap(), "there is room again");
     one_more.unlock().unwrap();

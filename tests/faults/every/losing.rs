@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, Hold, HoldState, Kind, LossReason, Result};
+use zoolock::{Client, Error, Hold, HoldState, LockKind, LossReason, Result};
 
 use super::each;
 use common::*;
@@ -35,7 +35,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     assert!(!own.is_held(), "{name}: {holds:?}");
     next.comes_in();
     // An object may have many permits or reads, but only one hold of any other kind.
-    if !matches!(subject.shown_as()[0], Kind::Permit | Kind::Read) {
+    if !matches!(subject.shown_as()[0], LockKind::Semaphore | LockKind::Read) {
         // Other threads must wait, because the owner's code may still be running.
         let tried = own.elsewhere(|own| own.try_lock());
         assert!(matches!(tried, Ok(false)), "{name}: {tried:?}");
@@ -59,7 +59,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     wait_until("each is counted", SOON, || client.stats().holds_lost >= count);
     assert_eq!(client.stats().holds_lost, count, "{name}");
     next.leaves();
-    assert!(own.try_lock_for(SOON).unwrap(), "{name}: the object can be locked again");
+    assert!(own.lock_within(SOON.into()).unwrap(), "{name}: the object can be locked again");
     assert!(own.is_held());
     own.unlock().unwrap();
     if subject.goes_with_its_unlock() {
@@ -152,7 +152,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let unlocked = own.unlock();
     println!("unlocked: {}: {unlocked:?}, told after {took:?}", subject.name);
     says_lost(subject, unlocked, LossReason::LeaseExpired);
-    assert!(own.try_lock_for(SOON).unwrap(), "{}", subject.name);
+    assert!(own.lock_within(SOON.into()).unwrap(), "{}", subject.name);
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);

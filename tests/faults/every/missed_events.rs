@@ -1,7 +1,7 @@
 //! Missing events. Servers with the fix of CVE-2024-23944 send no event for a node to clients that are not allowed to
 //! read it at that time. No call depends on an event alone: a missing one delays it by a few session timeouts at most.
 
-use zoolock::{CancelToken, Kind};
+use zoolock::{CancelToken, LockKind};
 
 use super::*;
 use crate::{SHORT, hide};
@@ -12,7 +12,7 @@ const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_sec
 /// Returns whether the scene's waiter watches this node, or its directory if it is a permit.
 fn is_watched(scene: &Scene, node: &str) -> bool {
     let answer = match scene.subject.shown_as()[0] {
-        Kind::Permit => format!("< GetChildren {}", node.rsplit_once('/').unwrap().0),
+        LockKind::Semaphore => format!("< GetChildren {}", node.rsplit_once('/').unwrap().0),
         _ => format!("< GetData {node}"),
     };
     scene.log().contains(&answer)
@@ -65,7 +65,7 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
         hide(&format!("{path}/{}", children(&path)[0]));
     };
     let is_denied = |what: &str| {
-        let refused = own.try_lock_for(SHORT);
+        let refused = own.lock_within(SHORT);
         println!("{what}: {refused:?}");
         assert!(matches!(refused, Err(Error::PermissionDenied { .. })), "{what}: {refused:?}");
     };
@@ -73,7 +73,7 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     is_denied("at first");
     rival.unlock().unwrap();
     rival.lock().unwrap();
-    assert!(!own.try_lock_for(BRIEFLY).unwrap(), "the node is readable");
+    assert!(!own.lock_within(BRIEFLY).unwrap(), "the node is readable");
     rival.unlock().unwrap();
     hides();
     let sent = |op| proxy.requests(op);

@@ -44,7 +44,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         let nodes = subject.await_nodes(&scene.path, stuck);
         // A later call would have to wait behind the node that could not be deleted.
         if subject.is_exclusive() {
-            let again = scene.own.try_lock_for(SOON);
+            let again = scene.own.lock_within(SOON.into());
             println!("{what}, again: {again:?}");
             let by_it = |error: &Error| matches!(error, Error::PermissionDenied { path, .. } if nodes.contains(path));
             assert!(again.is_err_and(|error| each(error).iter().any(by_it)), "{what}: {nodes:?}");

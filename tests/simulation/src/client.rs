@@ -18,7 +18,7 @@ use std::time::Duration;
 use acquisition::Target;
 use kernel::{Process, thread};
 use objects::{Object, make, options};
-use zoolock::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
+use zoolock::observer::{CallOutcome, Called, Ended, HoldOutcome, Observer};
 use zoolock::{CancelToken, Client, Contender, Error, Hold, Leadership, Term};
 use zoolock_checker::{Mode, Unlocked};
 
@@ -92,7 +92,7 @@ enum Report {
     TimedOut,
     Cancelled,
     Failed,
-    Ended(Outcome),
+    Ended(HoldOutcome),
 }
 
 /// How many contenders were ahead of a call when it queued, as reported to the observer.
@@ -120,18 +120,15 @@ fn record(report: Report, ahead: Ahead) {
 }
 
 impl Observer for TestObserver {
-    fn acquired(&self, call: &Acquired<'_>) {
-        record(Report::Acquired, call.queue);
-        self.acquired.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let report = match call.reason {
-            Reason::Busy => Report::Busy,
-            Reason::TimedOut => Report::TimedOut,
-            Reason::Cancelled => Report::Cancelled,
+    fn called(&self, call: &Called<'_>) {
+        let report = match call.outcome {
+            CallOutcome::Acquired => Report::Acquired,
+            CallOutcome::Busy => Report::Busy,
+            CallOutcome::TimedOut => Report::TimedOut,
+            CallOutcome::Cancelled => Report::Cancelled,
             _ => Report::Failed,
         };
+        self.acquired.fetch_add((report == Report::Acquired).into(), Ordering::Relaxed);
         record(report, call.queue);
     }
 

@@ -122,10 +122,11 @@ pub(crate) struct Monitor {
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
-    /// Nodes whose release was requested, and those whose holders have received the request.
+    /// Nodes whose release was requested.
     pub(crate) asked: BTreeSet<NodeId>,
     /// When the servers first carried out a request for the release of a node.
     requested: BTreeMap<NodeId, Duration>,
+    /// Nodes whose holders have received the request.
     received_requests: BTreeSet<NodeId>,
     /// The number of guarded writes.
     writes: usize,

@@ -192,7 +192,7 @@ fn live(plan: &Plan) {
     if !is_over("clients do not end in", |board| &board.closed) {
         return;
     }
-    // After this time, the sessions of killed clients have expired, and those that could not be closed.
+    // After this time, the sessions of killed clients, and those that could not be closed, have expired.
     thread::sleep(timeout * 2 + TICK * 2);
     let left = monitor(|monitor| monitor.left_behind());
     if !left.is_empty() {

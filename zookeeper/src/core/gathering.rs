@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::connection::Call;
-use crate::sys;
 
 /// With this many writes in flight, further ones gather.
 const ENOUGH: usize = 2;
@@ -72,18 +71,9 @@ impl<S, W> Gathering<S, W> {
     /// Adds a request. A write joins the last transaction if it may.
     pub(super) fn add(&mut self, call: Call<S, W>) {
         match (self.groups.back_mut(), self.in_flight.back_mut()) {
-            (None, Some(last)) if call.share.is_none() => {
-                sys::reached("a request waits for the answer to a transaction");
-                last.behind.push(call);
-            }
-            (Some(group), _) if call.share.is_none() => {
-                sys::reached("a request waits behind a transaction");
-                group.others.push(call);
-            }
-            (Some(group), _) if group.creates_beside(&call) => {
-                sys::reached("a create waits because another one uses its directory");
-                group.others.push(call);
-            }
+            (None, Some(last)) if call.share.is_none() => last.behind.push(call),
+            (Some(group), _) if call.share.is_none() => group.others.push(call),
+            (Some(group), _) if group.creates_beside(&call) => group.others.push(call),
             (Some(group), _) if group.has_room(&call, self.most_bytes) => group.parts.push(call),
             _ => self.groups.push_back(Group { parts: vec![call], others: Vec::new() }),
         }

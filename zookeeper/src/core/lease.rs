@@ -136,16 +136,11 @@ impl Lease {
     /// stays over.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
-        let ends_by_time = |has_passed| {
-            remaining.is_zero() && !self.over && (now.monotonic >= self.end()) == has_passed
-        };
-        sys::reached_if(ends_by_time(true), "a lease ends by the monotonic clock");
-        let ends_by = |is_boot| {
-            let has_passed = now.boot.saturating_sub(self.certified.boot) >= self.length();
-            ends_by_time(false) && has_passed == is_boot
-        };
-        sys::reached_if(ends_by(true), "a lease ends while its machine is suspended");
-        sys::reached_if(ends_by(false), "a lease ends by the system clock");
+        // Not by the monotonic clock.
+        let ends_early = remaining.is_zero() && !self.over && now.monotonic < self.end();
+        let was_suspended = now.boot.saturating_sub(self.certified.boot) >= self.length();
+        sys::reached_if(ends_early && was_suspended, "a lease ends while its machine is suspended");
+        sys::reached_if(ends_early && !was_suspended, "a lease ends by the system clock");
         self.over = remaining.is_zero();
         remaining
     }
@@ -177,7 +172,6 @@ impl Lease {
             self.older = self.newer;
             self.newer = sample;
         } else if self.newer.is_worse_than(sent.monotonic, sample.settles) {
-            sys::reached("a late answer is replaced as a sample");
             self.newer = sample;
         }
     }

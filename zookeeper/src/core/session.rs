@@ -390,13 +390,11 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.counts.sessions += u64::from(is_new);
         self.outage.reason = None;
         if is_new {
-            sys::reached_if(self.lease().term() > 0, "a new session follows an expired one");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.keeping.end = LeaseEnd::NotYet;
             self.tries.began(now.monotonic);
             self.tell(SessionEventKind::Connected);
         } else {
-            sys::reached("a session is resumed");
             self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             self.tell(SessionEventKind::Resumed);
         }
@@ -405,7 +403,6 @@ impl<S, W: Listen> Core<S, W> {
             self.send(Call::nobodys(OpCode::Auth, auth), now);
         }
         for paths in self.watches.chunks() {
-            sys::reached("watches are set again");
             let zxid = self.session.zxid;
             let set = |out: &mut Vec<u8>| message::set_watches(out, zxid, &paths);
             let call = Call::nobodys(OpCode::SetWatches, set);
@@ -441,17 +438,13 @@ impl<S, W: Listen> Core<S, W> {
         if connection.is_open() {
             self.outage.since = now.monotonic;
         } else if connection.doomed.is_none() {
-            sys::reached("a handshake fails and is tried again");
             self.outage.refusals = self.outage.refusals.saturating_add(1);
         }
         let was_open = connection.is_open();
         let mut again = VecDeque::new();
         for call in connection.into_calls() {
             match call.repeat {
-                true => {
-                    sys::reached("a request is repeated on the next connection");
-                    again.push_back(call);
-                }
+                true => again.push_back(call),
                 false => self.fail(
                     call.slot,
                     Error::because(ErrorKind::ConnectionLoss, Arc::clone(&reason)),
@@ -546,7 +539,6 @@ impl<S, W: Listen> Core<S, W> {
     /// Fails a waiting request. It is certainly not carried out, unless it was sent on an earlier
     /// connection.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
-        sys::reached_if(call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
         self.fail(call.slot, if call.was_sent { lost() } else { Error::new(kind) });
     }
@@ -571,7 +563,6 @@ impl<S, W: Listen> Core<S, W> {
                 continue;
             }
             if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
-                sys::reached("a request belongs to a session that has ended");
                 self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
                 continue;
             }
@@ -602,10 +593,7 @@ impl<S, W: Listen> Core<S, W> {
         {
             match parts.len() {
                 0 | 1 => parts.pop().into_iter().for_each(|alone| self.send(alone, now)),
-                _ => {
-                    sys::reached("writes share a transaction");
-                    self.send(Call::shared(parts), now);
-                }
+                _ => self.send(Call::shared(parts), now),
             }
             others.into_iter().for_each(|other| self.send(other, now));
         }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::lease::{Lease, Proof};
-use crate::sys;
 
 /// The vital signs of a session and its connection.
 #[derive(Debug)]
@@ -139,10 +138,6 @@ impl Vitals {
             end = end.min(uncertified.max(sent + step)).min(scarce.max(sent + fifth));
         }
         if now >= end {
-            sys::reached_if(
-                held && end < sent + third,
-                "a connection is given up early because something is held",
-            );
             Verdict::Silent(now.saturating_duration_since(sent))
         } else {
             Verdict::Alive(end)

@@ -12,7 +12,7 @@ fn every_printed_sequence_is_parsed() {
             assert_eq!(contender(&name), Some((mode, sequence)), "{name}");
             assert_eq!(number(&name), Some(sequence), "{name}");
         }
-        let permit = format!("x-{}{sequence:010}", Kind::Permit.marker());
+        let permit = format!("x-{}{sequence:010}", LockKind::Semaphore.marker());
         assert_eq!(number(&permit), Some(sequence), "{permit}");
         assert!(is_permit(&permit), "{permit}");
     }

@@ -87,7 +87,7 @@ fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
             .copied()
             .filter(|name| decide(kind_of(name).unwrap(), &nodes, name) == Standing::Granted)
             .collect();
-        let readers = holders.iter().filter(|name| kind_of(name) == Some(Kind::Read)).count();
+        let readers = holders.iter().filter(|name| kind_of(name) == Some(LockKind::Read)).count();
         let exclusive = holders.len() - readers;
         assert!(
             (exclusive == 1 && readers == 0) || (exclusive == 0 && readers > 0),

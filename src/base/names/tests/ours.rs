@@ -4,14 +4,14 @@
 use super::*;
 
 /// Returns the name of one of our contenders, for example a write.
-fn ours(id: &str, kind: Kind, digits: &str) -> String {
+fn ours(id: &str, kind: LockKind, digits: &str) -> String {
     new_name_prefix(id, kind) + digits
 }
 
 #[test]
 fn foreign_names_carry_no_turn() {
-    let turn = ours(LOW, Kind::Exclusive, "0000000004");
-    let permit = ours(&new_permit_id(Some(&turn), 1), Kind::Permit, "0000000000");
+    let turn = ours(LOW, LockKind::Exclusive, "0000000004");
+    let permit = ours(&new_permit_id(Some(&turn), 1), LockKind::Semaphore, "0000000000");
     for foreign in [
         "",
         "_c_",

@@ -163,7 +163,7 @@ fn late_or_missing_return_is_a_violation() {
     let (by, path, started, deadline) = (hold("A").by, MUTEX, 10, Some(20));
     let call = |ended| {
         let missed = Some(Missed { mode: Mode::Exclusive, certain: true });
-        Call { op: "try_lock_for".into(), path, started, deadline, ended, missed }
+        Call { op: "lock_within".into(), path, started, deadline, ended, missed }
     };
     let mut history = History::new(0);
     history.called(by, call(20));
@@ -171,7 +171,7 @@ fn late_or_missing_return_is_a_violation() {
     history.called(by, call(21));
     is(First("too late"), &history);
     let mut history = history_of("5 B mutex 1");
-    let (op, mode) = ("try_lock_for".into(), Some(Mode::Exclusive));
+    let (op, mode) = ("lock_within".into(), Some(Mode::Exclusive));
     history.began(by, OpenCall { op, path, mode, started, deadline });
     history.over = Some(20);
     is(Right, &history);

@@ -33,7 +33,7 @@ pub(crate) fn history(what: Use, rng: &mut Rng, threads: u64, holds: u32) -> His
             // The call gives up, but may have been granted the lock for a while.
             let certain = rng.bool();
             let missed = Some(Missed { mode, certain });
-            let (op, ended) = ("try_lock_for".into(), late(rng, now));
+            let (op, ended) = ("lock_within".into(), late(rng, now));
             history.called(by, Call { op, path: 0, started, deadline: None, ended, missed });
             if !certain {
                 inside.push((late(rng, now), units));

@@ -107,7 +107,7 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
     assert!(!last.has_answered());
     let shown = client().contenders(&stage.path).unwrap();
     assert!(
-        shown[0].holds && shown.iter().all(|one| one.kind == zoolock::Kind::Latch),
+        shown[0].holds && shown.iter().all(|one| one.kind == zoolock::LockKind::Latch),
         "{shown:?}"
     );
     proxy.black_hole(Direction::Both);

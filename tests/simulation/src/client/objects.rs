@@ -7,7 +7,7 @@ use std::time::Duration;
 use zoolock::{
     CancelToken, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock,
     DistributedSemaphore, EphemeralLock, Guard, Hold, Lock, LockOptions, MultiGuard, MultiLock,
-    Permits, ReadLock, ReentrantGuard, Result, WriteLock,
+    ReadLock, ReentrantGuard, Result, WriteLock,
 };
 use zoolock_checker::Mode;
 
@@ -31,7 +31,7 @@ pub(super) enum Taken {
     Guard(Guard),
     Own(ReentrantGuard),
     Several(MultiGuard),
-    Permits(Permits),
+    Permits(Guard),
 }
 
 /// Calls a method that most kinds of locks have.
@@ -57,10 +57,6 @@ macro_rules! acquire {
             }
             Wait::Try if $token.is_none() => {
                 $lock.try_acquire($($permits)?).map(|taken| taken$(.$ok())?.map($taken))
-            }
-            Wait::For(time) if $token.is_none() => {
-                let taken = $lock.try_acquire_for($($permits,)? time);
-                taken.map(|taken| taken$(.$ok())?.map($taken))
             }
             wait => {
                 let taken = $lock.acquire_within($($permits,)? within(wait, $token));
@@ -178,7 +174,6 @@ impl Object {
                 let has = match wait {
                     Wait::Forever if token.is_none() => lock.lock().map(|()| true),
                     Wait::Try if token.is_none() => lock.try_lock(),
-                    Wait::For(time) if token.is_none() => lock.try_lock_for(time),
                     wait => lock.lock_within(within(wait, token)),
                 };
                 has.map(|has| has.then_some(Taken::Lock))

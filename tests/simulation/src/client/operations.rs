@@ -208,7 +208,7 @@ impl Shared {
             let (second, end) = (Rc::clone(&second), Rc::clone(&end));
             let other = thread::spawn_in(kernel::own_process(), "second", move || {
                 if let Some(lock) = second.lock()
-                    && matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true))
+                    && matches!(lock.lock_within(Duration::from_secs(2).into()), Ok(true))
                 {
                     end(lock);
                 }
@@ -218,7 +218,8 @@ impl Shared {
         });
         if let Some(lock) = second.lock() {
             let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
-            let took = if was_lost { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
+            let took =
+                if was_lost { lock.lock().map(|()| true) } else { lock.lock_within(most.into()) };
             match took {
                 Ok(true) => end(lock),
                 Ok(false) if acquisition.own.is_held() && monitor::is_sure(acquisition.number) => {
@@ -353,8 +354,7 @@ impl Shared {
             return self.fail("a long path is invalid");
         };
         let wait = Duration::from_secs(1);
-        let mut some =
-            self.checked("nested lock", || semaphore.try_acquire_for(30, wait)).flatten();
+        let mut some = self.checked("nested lock", || semaphore.acquire_within(30, wait)).flatten();
         let (sessions, mut stuck) = (self.client.stats().sessions, Vec::new());
         let path_of = |own: &Hold| format!("{leases}/{}", own.node());
         if are_stuck && some.is_some() {
@@ -370,7 +370,7 @@ impl Shared {
             });
             stuck = permits.iter().map(|own| (path_of(own), own.fencing_token())).collect();
         }
-        let more = self.checked("nested lock", || semaphore.try_acquire_for(MANY, wait)).flatten();
+        let more = self.checked("nested lock", || semaphore.acquire_within(MANY, wait)).flatten();
         // An operator deletes the nodes that cannot be deleted, those of this client or of another one, later.
         let is_full = (!stuck.is_empty() && stuck.iter().all(monitor::is_there))
             || some.as_ref().is_some_and(|permits| permits.is_held());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::observer::Outcome;
+use zoolock::observer::HoldOutcome;
 use zoolock::{ClientState, Error, ErrorKind, Hold, HoldState, LossReason, Result};
 
 use super::acquisition::{Acquisition, Ask, Target};
@@ -343,8 +343,8 @@ impl Shared {
         reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
         let is = |outcome| move |(one, _): &(Report, Ahead)| *one == Report::Ended(outcome);
         let is_reported = match released {
-            Ok(()) => reports.len() == 1 && reports.iter().all(is(Outcome::Released)),
-            Err(Error::Lost { reason, .. }) => reports.iter().all(is(Outcome::Lost(*reason))),
+            Ok(()) => reports.len() == 1 && reports.iter().all(is(HoldOutcome::Released)),
+            Err(Error::Lost { reason, .. }) => reports.iter().all(is(HoldOutcome::Lost(*reason))),
             Err(_) => true,
         };
         if !is_reported {

@@ -79,7 +79,7 @@ impl Trigger {
         if state.0 != Phase::Awaited {
             return false;
         }
-        // This comes before any test is notified that the rule has fired, because the test may restore at once.
+        // This comes before any test is notified that the rule has fired, because the test may call `restore` at once.
         if self.action == Action::Drop(Then::Hold) {
             link.will_be_silent();
         }

@@ -48,7 +48,7 @@ impl Numbers {
             && known.range(simulated + 1..).next().is_none_or(|(_, known)| *known > real)
     }
 
-    /// Returns the number of a transaction in a client's request to the real server.
+    /// Returns the real server's number for a simulated transaction that a client's request names.
     pub(crate) fn transaction(&self, simulated: i64) -> i64 {
         if simulated <= 0 || simulated >= FUTURE {
             return simulated;

@@ -98,7 +98,6 @@ impl<S, W: Listen> Core<S, W> {
             return Err(Malformed("no session, although a new one was requested".into()));
         }
         if !is_over && connected.is_foreign() {
-            sys::reached("a server is not ZooKeeper");
             return Err(Malformed(FOREIGN.into()));
         }
         if !is_over && connected.timeout < SHORTEST {
@@ -109,11 +108,9 @@ impl<S, W: Listen> Core<S, W> {
         // A server that answers with another session has also ended this one.
         if asked != 0 && (is_over || asked != connected.session) {
             if !greeting.is_confirmed {
-                sys::reached("an unconfirmed server does not know the session");
                 self.doom(UNCONFIRMED);
                 return Ok(());
             }
-            sys::reached("a server reports that the session has expired");
             self.doom("the session has expired");
             self.expired();
             return Ok(());
@@ -153,8 +150,6 @@ impl<S, W: Listen> Core<S, W> {
             if event_type != EventType::NodeChildrenChanged {
                 // A server that sets watches reports what has happened to the nodes before it answers.
                 let early = self.connection.iter_mut().flat_map(|known| known.take_early(path));
-                let early =
-                    early.inspect(|_| sys::reached("an event arrives before its watch is set"));
                 for listener in early {
                     self.watches.add(WatchKind::Data, path.to_owned(), listener);
                 }
@@ -222,7 +217,6 @@ impl<S, W: Listen> Core<S, W> {
             self.used(now);
         }
         if self.lease().term() > term {
-            sys::reached("a lease that had run out is renewed");
             // The lease may have run out and been renewed since the last check.
             if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
@@ -311,10 +305,7 @@ impl<S, W: Listen> Core<S, W> {
         };
         let (answers, refused) = match bodies {
             Ok(Some(bodies)) => (call.into_parts().zip(bodies).filter_map(answer).collect(), None),
-            Ok(None) => {
-                sys::reached("a shared transaction is refused");
-                (Vec::new(), Some(call))
-            }
+            Ok(None) => (Vec::new(), Some(call)),
             Err(malformed) => return Err(self.garbled(call, malformed)),
         };
         let (alone, is_doomed) = (refused.into_iter().flat_map(Call::into_parts), self.is_doomed());

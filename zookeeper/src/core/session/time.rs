@@ -40,7 +40,6 @@ impl<S, W: Listen> Core<S, W> {
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
-            sys::reached("a silent server is kept because the process was paused");
             self.looks.excused = now.monotonic + LOOK;
         }
         if self.queue.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
@@ -111,10 +110,7 @@ impl<S, W: Listen> Core<S, W> {
             };
         }
         match self.vitals.verdict(now.monotonic, self.keeping.keepers > 0) {
-            Verdict::Silent(time) => {
-                sys::reached("a server falls silent");
-                Err(format!("the server was silent for {time:.1?}"))
-            }
+            Verdict::Silent(time) => Err(format!("the server was silent for {time:.1?}")),
             Verdict::Alive(_) if now.monotonic >= end => {
                 sys::reached("a connection is useless for too long");
                 Err(format!("no request was accepted in {:.1?}", self.timeout()))
@@ -167,8 +163,6 @@ impl<S, W: Listen> Core<S, W> {
             self.end();
         }
         for (slot, was_sent) in ended {
-            sys::reached_if(was_sent, "a request has no answer in time");
-            sys::reached_if(!was_sent, "a request has no connection in time");
             let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
             let error = match &self.outage.reason {
                 Some(reason) => Error::because(kind, Arc::clone(reason)),
