@@ -121,7 +121,7 @@
 //!
 //! | guard | returned by | where it can go |
 //! |---|---|---|
-//! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
+//! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`], [`DistributedSemaphore`] | owned: into a struct, to any thread |
 //! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
 //! | [`MultiGuard`] | [`MultiLock`] | owned: into a struct, to any thread that may unlock all members |
 //! | [`LockGuard`] | any [`dyn Lock`](Lock) | borrows its lock |

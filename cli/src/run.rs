@@ -178,7 +178,8 @@ impl<'a> Term<'a> {
         self.attend(child, terminal.as_ref())
     }
 
-    /// Until the program ends or the hold is about to end: forwards signals, and stops zoolock when the program is stopped.
+    /// Until the program ends or the hold is about to end: forwards signals, and stops zoolock when the
+    /// program is stopped.
     fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;

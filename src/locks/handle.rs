@@ -135,9 +135,9 @@ impl<K, O> LockHandle<K, O> {
     }
 
     /// Acquires the lock. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
-    /// `Instant`. The time includes the wait for a connection. If it is too large for the clock, the
-    /// call waits forever; if it is zero, the call only tries. Returns `None` if another contender
-    /// was ahead until the wait was over.
+    /// `Instant`. The time includes the wait for a connection. If it is too large for the clock,
+    /// the call waits forever; if it is zero, the call only tries. Returns `None` if another
+    /// contender was ahead until the wait was over.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), [`Disconnected`](crate::Error::Disconnected) if the client

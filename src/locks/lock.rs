@@ -107,7 +107,8 @@ impl AtPath for DistributedLock {
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
 /// The lock has two queues: the in-process queue of the client's threads at this path, and the
-/// queue in ZooKeeper. A thread enters the in-process queue first and leaves it last, which spares the waiting threads of one process most of the network requests. [Objects at one
+/// queue in ZooKeeper. A thread enters the in-process queue first and leaves it last, which spares
+/// the waiting threads of one process most of the network requests. [Objects at one
 /// path](crate::DistributedLock#several-objects-at-one-path) share the in-process queue, and each
 /// has its own holds: only the thread and the object that locked can lock again. Re-entry costs no
 /// request, and the node is deleted at the outermost unlock. A clone is the same object. If a

@@ -153,8 +153,8 @@ impl MultiLock {
         self.acquire_within(Wait::TRY)
     }
 
-    /// Like [`lock_within`](Lock::lock_within), with a guard, or the member that is busy. `wait` may
-    /// also be a `Duration` or an `Instant`.
+    /// Like [`lock_within`](Lock::lock_within), with a guard, or the member that is busy. `wait`
+    /// may also be a `Duration` or an `Instant`.
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).

@@ -40,8 +40,8 @@ use crate::session::{Grant, release};
 /// safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
-/// - While [`is_held`](Hold::is_held) is true, all held permits of the path together are no more than the
-///   limit, if all objects use the same limit.
+/// - While [`is_held`](Hold::is_held) is true, all held permits of the path together are no more
+///   than the limit, if all objects use the same limit.
 /// - While a call waits for its permits, it has none of them.
 /// - The permits of a process that dies are free one session timeout later, give or take a server
 ///   tick.

@@ -134,7 +134,8 @@ impl Drop for Reaper {
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         let _ = self.thread.take().map(JoinHandle::join);
         let _ = fs::remove_file(&self.path);
-        // A process that is just being started may have a copy of the file. Without this, the lock would stay taken until that copy is closed.
+        // A process that is just being started may have a copy of the file. Without this, the lock
+        // would stay taken until that copy is closed.
         let _ = self.lock.unlock();
     }
 }

@@ -327,7 +327,8 @@ impl World {
         ROOM - room
     }
 
-    /// Returns whether nothing is left if all calls end and nothing fails. `late` states whether late creates are carried out.
+    /// Returns whether nothing is left if all calls end and nothing fails. `late` states whether late creates are
+    /// carried out.
     fn ends_clean(&self, broken: Option<Broken>, late: bool) -> bool {
         let mut world = self.clone();
         (0..world.calls.len()).for_each(|call| world.end(call, broken));

@@ -39,8 +39,9 @@ pub(crate) struct Tries {
     /// When a server may last have received a handshake of the session, in these attempts.
     touched: Option<Instant>,
     greeted: Option<Instant>,
-    /// How many useful connections in a row have ended within a quarter of the session timeout after their handshakes, and when the handshake of the last one was sent. A server that hangs up without an
-    /// answer does not count, because it may be back at any moment.
+    /// How many useful connections in a row have ended within a quarter of the session timeout after
+    /// their handshakes, and when the handshake of the last one was sent. A server that hangs up
+    /// without an answer does not count, because it may be back at any moment.
     quick: (u32, Option<Instant>),
     has_rested: bool,
 }
