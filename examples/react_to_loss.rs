@@ -50,7 +50,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
                 Err(_) => return Ok(Ended::Lost), // the channel ends with the hold
             },
             recv(jobs) -> job => match job {
-                // `select!` picks any ready channel: the loss may be ready, too.
+                // `select!` picks any ready channel: the hold may also have been lost.
                 Ok(_) if hold.is_held() => step(),
                 Ok(_) => return Ok(Ended::Lost),
                 Err(_) => return Ok(Ended::Done),

@@ -80,7 +80,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
         |account| DistributedLock::new(client, format!("/zoolock-examples/account-{account}"));
     let (debited, credited) = (lock(from)?, lock(to)?);
     let both = MultiLock::new([debited.clone().into(), credited.clone().into()])?;
-    // The other error is that of a member which is busy.
+    // The other error is that a member is busy.
     let locked = both.acquire_within(PATIENCE)??;
     let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
         let not_held = || zoolock::Error::not_held(lock.path());

@@ -241,7 +241,9 @@ impl Client {
     ) -> Result<()> {
         let (path, requests) = (contender.path.as_str(), &*self.inner.requests);
         if contender.node.is_empty() {
-            let reason = format!("{path:?} is an EphemeralLock: end the session of its holder");
+            let reason = format!(
+                "{path:?} is an EphemeralLock, which can neither be revoked nor broken: end the session of its holder"
+            );
             return Err(Error::invalid("contender", reason));
         }
         requests.require_connection(path)?;

@@ -228,7 +228,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 
 /// Returns the contender of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Option<Contender> {
-    // In a node of this library, the identity follows an id.
+    // In a node of this library, the identity follows the id of the hold.
     let data = node.found.as_ref().map(|(data, _)| &**data);
     let identity = data.and_then(data::decode_single).map(|(_, identity)| identity.to_owned());
     let node = Znode { name: String::new(), ..node };

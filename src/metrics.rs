@@ -121,7 +121,7 @@ pub fn record_client(client: &Client) {
     let (stats, is_connected) = (client.stats(), client.state() == ClientState::Connected);
     let is_registered = usize::from(stats.is_registered);
     let gauges = [
-        ("zoolock_held", stats.held, "Holds, and locks that are held for longer by hold_at_least."),
+        ("zoolock_held", stats.held, "Holds, and released locks that hold_at_least keeps busy."),
         ("zoolock_waiting", stats.waiting, "Calls that wait for a lock on the servers."),
         ("zoolock_deleting", stats.deleting, "Nodes being deleted or searched for."),
         ("zoolock_registered", is_registered, "Whether a reaper has accepted the session."),

@@ -162,7 +162,9 @@ impl Value {
         let seconds = self.text()?.parse().ok();
         let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let time = time.filter(|time| *time >= Duration::from_millis(1));
-        time.ok_or_else(|| self.wrong("it is not a number of seconds (expected e.g. 10 or 2.5)"))
+        time.ok_or_else(|| {
+            self.wrong("it is not a number of seconds, at least 0.001 (expected e.g. 10 or 2.5)")
+        })
     }
 
     fn truth(&self) -> Result<bool> {

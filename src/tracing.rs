@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::{Error, LockKind, LossReason};
 
-    /// Records the text of each event.
+    /// A subscriber that records the text of each event.
     #[derive(Default)]
     struct Written(Mutex<Vec<String>>);
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ensures that the tests find a ZooKeeper to run against; see --help.
+# Makes sure that there is a ZooKeeper for the tests; see --help.
 set -eu
 
 DEBIAN_JAR=/usr/share/java/zookeeper.jar
@@ -9,10 +9,10 @@ GO_ZOOKEEPER=/usr/share/gocode/src/github.com/samuel/go-zookeeper/zk/lock.go
 PROJECT=$(dirname "$0")/..
 VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
 
-# The versions that --versions unpacks, and the releases of pyspark that contain them.
+# The versions that --versions unpacks, and the pyspark releases that contain them.
 OLDEST=3.6.3 OLDEST_PYSPARK=3.5.3
 NEWEST=3.9.5 NEWEST_PYSPARK=4.3.0
-# The jars that a server needs, including Netty for TLS and those for its log.
+# The jars that a server needs, including those for TLS (Netty) and for its log.
 SERVER_JARS='zookeeper zookeeper-jute audience-annotations metrics-core snappy-java commons-io
     slf4j-api log4j-slf4j2-impl log4j-api log4j-core netty-buffer netty-codec netty-codec-base
     netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll
@@ -89,7 +89,7 @@ as_root() {
     fi
 }
 
-# Installs packages. The environment is passed with `env`, because sudo drops it.
+# Installs packages. `env` sets the variable, because sudo would drop it.
 install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
@@ -120,7 +120,7 @@ have_javac() {
     [ -x "${JAVA_HOME:-}/bin/javac" ] || have javac
 }
 
-# A virtual environment of our own, with pip.
+# Whether the tests' own virtual environment exists and has pip.
 have_venv() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1
 }
@@ -155,7 +155,7 @@ setup_interop() {
     fi
     if ! have_kazoo; then
         setup_venv
-        # Since 2.7.1, its locks accept patterns for the node names of other clients.
+        # From version 2.7.1 on, kazoo's locks accept patterns for the node names of other clients.
         pip install 'kazoo>=2.7.1' || fail "cannot install kazoo; is PyPI reachable?"
         have_kazoo || fail "kazoo is installed in $VENV, but cannot be imported"
     fi
@@ -172,7 +172,7 @@ setup_bench() {
     fi
 }
 
-# Unpacks the jars of a server from this file, a release of pyspark.
+# Unpacks the jars of a server from the file $1, a release of pyspark, into the directory $2.
 unpack_jars() {
     # shellcheck disable=SC2086 # a list
     names=$(printf '|%s' $SERVER_JARS)
@@ -186,7 +186,7 @@ setup_release() {
     have_release "$home" && return
     setup_venv
     mkdir -p "$PROJECT/target"
-    # Unpacked next to its final place, and moved there when it is complete.
+    # The jars are unpacked in a temporary directory, which gets its final name when it is complete.
     unpacked=$(mktemp -d "$home.XXXXXX")
     trap 'rm -rf "$unpacked"' EXIT
     trap 'exit 1' HUP INT TERM

@@ -313,7 +313,7 @@ pub(crate) struct Program {
     /// Leave ZOOKEEPER_AUTH in the program's environment
     #[arg(long)]
     pub(crate) keep_auth: bool,
-    /// Neither wait for nor end descendants of the program that have sessions of their own (setsid)
+    /// Ignore descendants of the program that have sessions of their own (setsid): neither wait for them nor end them
     #[arg(long)]
     pub(crate) leave_daemons: bool,
     /// The identity in the nodes of the lock; by default that of the outer zoolock, or HOST/PID

@@ -340,7 +340,7 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    /// Returns a server with these lines in its answers, beside those of a healthy one.
+    /// Returns a server whose answers also contain these lines, besides those of a healthy server.
     fn server(host: &str, lines: &str) -> Server {
         let mut answer = Answer::default();
         answer.take("Zookeeper version: 3.8.0-5a02a05, built on 2022\nMode: standalone\nZxid: 0x4");
@@ -397,7 +397,7 @@ mod tests {
                 10,
                 "warning the versions differ, a has 3.8.0; b has 3.9.2",
             ),
-            // Several addresses of a name may belong to the same server.
+            // Several addresses of a name may lead to the same server.
             (vec![server("a", ""), server("a", "")], 10, "ok 2 of 2"),
             (vec![server("a", leader), server("a", leader)], 10, "ok 2 of 2"),
             (vec![server("a", leader), server("a", follower)], 10, "ok 2 of 2"),

@@ -32,7 +32,8 @@ pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {
 
 pub(crate) fn revoke(lock: &Target) -> Result<u8, Failed> {
     let is_meant = |contender: &Contender| contender.holds;
-    let line = |one: &Contender| format!("asked {}, token {}\n", name(one), one.token);
+    let line =
+        |one: &Contender| format!("asked {} to release the lock, token {}\n", name(one), one.token);
     each(lock, is_meant, Client::revoke, line, "the lock is free")
 }
 

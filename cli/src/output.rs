@@ -220,7 +220,7 @@ mod tests {
         static OUTPUT: OnceLock<Output> = OnceLock::new();
         let output = OUTPUT.get_or_init(Output::default);
         let (reader, mut writer) = io::pipe().expect("a pipe");
-        // Longer than the buffer of any pipe, so that writing it blocks until the reader reads.
+        // This does not fit into the buffer of any pipe, so writing blocks until the reader reads.
         let long = "x".repeat(4 << 20);
         writer.write_all(b"begin\n").expect("written");
         output.push(Said::Line(long.clone()));

@@ -55,7 +55,7 @@ pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> 
         }
         if key == "auth" && is_open {
             return Err(format!(
-                "{file:?} contains a secret and is accessible to all users: chmod o= {file:?}"
+                "{file:?} contains a secret and is accessible to all users: run chmod o= {file:?}"
             ));
         }
         let text = match key {
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a file with this text.
+    /// Reads a settings file that contains this text.
     fn read(text: &str, mode: u32) -> Result<BTreeMap<String, Setting>, String> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(&file, text).expect("written");

@@ -352,7 +352,9 @@ impl fmt::Display for LossReason {
             LossReason::LeaseExpired => "its lease ran out",
             LossReason::NodeDeleted => "its node was deleted",
             LossReason::ClientClosed => "the client was closed",
-            LossReason::HeldTooLong => "it was held for longer than its options allow",
+            LossReason::HeldTooLong => {
+                "it was held for longer than hold_at_most or expire_in allows"
+            }
         })
     }
 }
@@ -363,7 +365,7 @@ impl fmt::Display for ConflictReason {
             ConflictReason::BadVersion => "the node has another version",
             ConflictReason::NoNode => "the node does not exist",
             ConflictReason::NodeExists => "the node already exists",
-            ConflictReason::NoParent => "the node above it does not exist",
+            ConflictReason::NoParent => "its parent node does not exist",
             ConflictReason::NotEmpty => "the node has children",
         })
     }
@@ -397,13 +399,13 @@ impl fmt::Display for Error {
             }
             Error::WouldDeadlock { path } => write!(
                 f,
-                "this thread holds lock {path:?} through another object or mode, and would wait for itself"
+                "this thread already holds lock {path:?} through another object or in another mode, and would wait for itself"
             ),
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
             Error::PermissionDenied { path } => write!(f, "permission denied at {path:?}"),
             Error::LimitExceeded { what, max } => {
-                write!(f, "limit exceeded: {what} is limited to {max}")
+                write!(f, "limit exceeded: at most {max} {what} are allowed")
             }
             Error::Multiple { failures } => {
                 let all: Vec<_> = failures.iter().map(Error::to_string).collect();

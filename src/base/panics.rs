@@ -11,14 +11,14 @@ use log::warn;
 /// logger panicked as well, the program would abort.
 pub(crate) fn log_drop(what: &str, released: Result<(), impl Display>) {
     if let Err(error) = released {
-        let _ = caught(|| warn!(target: "zoolock", "dropped a {what}: {error}"));
+        let _ = caught(|| warn!(target: "zoolock", "failed to release a dropped {what}: {error}"));
     }
 }
 
 /// Logs that a lock is released only because its last handle is being dropped.
 pub(crate) fn log_last_handle(of: &str) {
     let _ = caught(
-        || warn!(target: "zoolock", "the last handle of {of} was dropped while it was held: releasing it"),
+        || warn!(target: "zoolock", "the last handle of {of} was dropped while the lock was held: releasing it"),
     );
 }
 

@@ -125,7 +125,7 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
     match path.split('/').find(|part| names::kind_of(part).is_some()) {
         Some(part) => Err(format!(
-            "`{part}` is the name of a contender, and a lock at the path above would wait for it"
+            "`{part}` has the form of a contender's name, so a lock at the parent path would wait for it: choose another name"
         )),
         None => Ok(()),
     }
@@ -135,7 +135,7 @@ pub(crate) fn check_parts(path: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Returns why a path is refused, or the checked path.
+    /// Returns the checked path, or why it is refused.
     fn parsed(path: &str) -> std::result::Result<String, String> {
         match LockPath::parse(path) {
             Ok(lock) => Ok(lock.as_str().to_owned()),

@@ -140,7 +140,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
     /// An event that arrived after the list is not lost, because its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
         if epoch != self.epoch {
-            // They are still watched, but events may now arrive in any order.
+            // The nodes in `watched` are still watched, but events may now arrive in any order.
             sys::reached_if(
                 !self.watched.is_empty(),
                 "a waiting call keeps its position when the session is resumed",
@@ -169,7 +169,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
         match phase {
-            // It is unknown what happened before the session was resumed.
+            // In another epoch, it is unknown what happened before the session was resumed.
             Phase::Behind { own, ahead, expects: true } if is_end && epoch == self.epoch => {
                 match &ahead.next {
                     Next::Grant if ahead.nearest == *name => {

@@ -216,7 +216,7 @@ impl ClientBuilder {
     pub fn connect_lazily(self) -> Result<Client> {
         if self.existing_chroot {
             let reason = "only connect() can check it, because it waits for the servers";
-            return Err(Error::invalid("existing chroot", reason));
+            return Err(Error::invalid("existing_chroot", reason));
         }
         self.build(zookeeper::Builder::connect_lazily)
     }
@@ -235,7 +235,7 @@ impl ClientBuilder {
         let failed = |error| failed_to_connect(&self.hosts, &error);
         let zk = connect(self.client_builder()?.connect_timeout(within)).map_err(failed)?;
         if self.existing_chroot && !has_root(&zk, within).map_err(failed)? {
-            let reason = format!("there is no chroot {:?}", zk.root());
+            let reason = format!("the chroot {:?} does not exist", zk.root());
             return Err(Error::invalid("host list", reason));
         }
         let inner = Inner::new(zk, self.acl.entries.clone(), registrar);
@@ -311,11 +311,12 @@ fn check_chroot(hosts: &str) -> Result<()> {
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
-        let reason = "no entry has READ, WRITE, CREATE and DELETE, which a lock's owner needs";
+        let reason =
+            "no entry grants READ, WRITE, CREATE and DELETE, which each user of a lock needs";
         return Err(Error::invalid("ACL", reason));
     }
     if acl.entries.iter().any(|entry| entry.scheme == "auth") && !has_credentials {
-        let reason = "scheme \"auth\" means the creator's credentials, and none were given";
+        let reason = "scheme \"auth\" means the client's own credentials, but this client has none";
         return Err(Error::invalid("ACL", reason));
     }
     Ok(())

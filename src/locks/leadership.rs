@@ -88,7 +88,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 #[doc(alias("Election", "LeaderLatch", "LeaderSelector"))]
 #[derive(Debug)]
-#[must_use = "the contest ends with it"]
+#[must_use = "dropping it ends the contest for leadership"]
 pub struct Leadership {
     shared: Arc<Shared>,
     /// `None` once the thread has been joined.
@@ -285,7 +285,7 @@ impl Shared {
             };
             sys::reached("a contest pauses after a failure");
             let path = self.lock.path();
-            // A logger panics if it prints to a closed stream.
+            // A logger may panic, for example if it prints to a closed stream.
             let _ = caught(|| {
                 warn!(target: "zoolock", "leadership of {path} failed: {problem}; retrying in {pause:?}");
             });

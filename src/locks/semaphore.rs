@@ -271,7 +271,7 @@ impl Semaphore {
                 Ok(Some(grant)) => grant,
                 other => return other,
             };
-            // Dropping this leaves the queue. If the queue position was lost, that no longer
+            // Dropping `turn` leaves the queue. If the queue position was lost, that no longer
             // matters: the permits are granted, or the call is over.
             let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {

@@ -50,7 +50,8 @@ impl Readers {
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
-            // Its number does not determine its position, so the read shares the node of the write.
+            // The number of the write's node does not determine its position, so the read shares
+            // that node.
             write.nodes().mark_read_under();
             let read = write.nodes().share(write);
             sys::reached_if(read.is_some(), "a read shares the node of its write");

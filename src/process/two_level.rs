@@ -98,7 +98,7 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted the nodes. A read is sent only when they are
+                    // An operator may have deleted the nodes. A request is sent only when they are
                     // handed over for the first time.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);

@@ -375,7 +375,7 @@ impl<'a> Attempt<'a> {
             LockKind::Latch => "a contender of a lock, which a LeaderLatch ignores",
             _ => "a participant of a LeaderLatch, which ignores other contenders",
         };
-        let reason = format!("{name} is {reason}: both would hold the lock");
+        let reason = format!("{name} is {reason}: both would hold the lock. Use different paths");
         Error::InvalidPath { path: self.path().to_owned(), reason }
     }
 

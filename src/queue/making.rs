@@ -201,7 +201,8 @@ fn replace(
         }
         Err(failure) => {
             sys::reached("a call ends while it replaces a node");
-            // Otherwise, the transaction was not sent, and the node is deleted with its directory.
+            // If the outcome is known, the transaction was not sent, and the node is deleted with
+            // its directory.
             if failure.is_outcome_unknown() {
                 replaceable.settle(&attempt.inner.own, false);
             }

@@ -98,8 +98,8 @@ impl Waiter<'_> {
         if self.attempt.find_session()? {
             // Late events of the old session go to the old watcher.
             self.ears = None;
-            // If own nodes cannot be deleted, it creates nodes only after a list: otherwise, each
-            // call would leave one more such node.
+            // If own nodes cannot be deleted, the call creates nodes only after a list: otherwise,
+            // each call would leave one more such node.
             self.attempt.may_create = self.attempt.until.waits && self.attempt.stuck().is_empty();
         }
         let (listed, is_missing) = (self.listed.take(), self.is_missing());

@@ -107,7 +107,7 @@ impl Line {
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
             state.socket = Some(socket);
         }
-        // Opened by the process that sends it: a forked child would send its own.
+        // Opened by the process that sends it. A forked child would send a handle to itself.
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let files = [process.as_fd(), self.counter.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -179,7 +179,7 @@ impl Registrar for Line {
         };
         let problem = registered.err().filter(|problem| state.said.as_ref() != Some(problem))?;
         state.said = Some(problem.clone());
-        Some(format!("no reaper at {:?}: {problem}", self.path))
+        Some(format!("failed to register with the reaper at {:?}: {problem}", self.path))
     }
 
     fn forget(&self) {

@@ -134,8 +134,8 @@ impl Drop for Reaper {
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         let _ = self.thread.take().map(JoinHandle::join);
         let _ = fs::remove_file(&self.path);
-        // A process that is just being started may have a copy of the file. Without this, the lock
-        // would stay taken until that copy is closed.
+        // A process that is being started may have a copy of the file. Without this unlock, the
+        // file lock would be held until that copy is closed.
         let _ = self.lock.unlock();
     }
 }
@@ -391,11 +391,11 @@ fn registered(message: &[u8], files: Vec<Foreign>) -> Result<Registered, String>
     let text = String::from_utf8_lossy(message);
     let registration = Registration::from_text(&text).map_err(|error| error.to_string())?;
     let Ok([process, margin]) = <[Foreign; 2]>::try_from(files) else {
-        return Err("the files of a process and a counter are missing".to_owned());
+        return Err("the file descriptors of the process and the counter are missing".to_owned());
     };
     // A file of another kind would become ready for a different reason.
     if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
-        return Err("its files are not those of a process and a counter".to_owned());
+        return Err("the file descriptors are not those of a process and a counter".to_owned());
     }
     Ok(Registered { process, margin, registration })
 }

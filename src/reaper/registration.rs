@@ -145,7 +145,7 @@ impl Registration {
     ///
     /// [`Error::InvalidArgument`] if it is not a registration of this version.
     pub fn from_text(text: &str) -> Result<Registration> {
-        let reason = "it is not a registration of this version of zoolock";
+        let reason = "it is not a registration of this version of zoolock: use the same version for the client and the reaper";
         Registration::parse(text).ok_or_else(|| Error::invalid("registration", reason))
     }
 

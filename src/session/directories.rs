@@ -157,7 +157,7 @@ mod tests {
         directories.note_made(&path, 7);
         directories.listed(&path, empty(5));
         assert!(is_ours(&directories, &path), "the list is of an earlier one");
-        // A list arrives while a deletion is not answered yet.
+        // The list arrives before the deletion has been answered.
         let known = directories.note_missing(&path);
         directories.listed(&path, empty(9));
         directories.put_back(&path, known);

@@ -127,7 +127,8 @@ impl Write {
             What::Create(_) => (None, true),
         };
         if version == Some(ANY) {
-            let reason = format!("{ANY} would match any version of {:?}", self.path);
+            let reason =
+                format!("{ANY} would match any version of {:?}: pass None to mean that", self.path);
             return Err(Error::invalid("version", reason));
         }
         if writes && guards.contains(&self.path) {

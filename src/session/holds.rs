@@ -91,7 +91,8 @@ impl Holds {
         let term = Term::new(&self.requests, lease, margin);
         let grant = Nodes::grant(facts, identity, mem::take(own), term);
         let nodes = grant.nodes();
-        // Otherwise, the nodes and their grant would keep each other.
+        // If the client is closed, the nodes are marked as lost. Otherwise, they and their grant
+        // would keep each other alive.
         let added = self.registry.add(nodes, || self.requests.zk.keep_lease());
         added.inspect_err(|_| drop(nodes.lose(LossReason::ClientClosed)))?;
         // From here on, the end of the lease ends the hold. The lease may have ended earlier.
@@ -143,7 +144,7 @@ impl Holds {
                     sys::reached_if(is_by_lease, "a margin ends a hold");
                     self.lose(&nodes, reason);
                 }
-                // This may already have passed, because the clock has advanced since.
+                // `end` may already have passed, because the clock has advanced since.
                 Some((None, end)) => self.attend_at(end),
                 None => {}
             }
@@ -296,8 +297,8 @@ impl Holds {
                 sys::reached("another node has replaced a held single node");
                 self.node_gone(nodes);
             }
-            // A single node cannot be requested, because the answer could be written to the node of
-            // the next owner.
+            // The release of a single node cannot be requested, because the answer could be written
+            // to the node of the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
                 nodes.mark_requested(index, stat.mzxid);

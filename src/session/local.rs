@@ -99,7 +99,7 @@ impl<H, L> Turn<'_, H, L> {
     pub(crate) fn keep(self, hold: H) {
         let held = Held { by: self.by, hold, depth: 1 };
         self.local.state.lock().holds.push(held);
-        // The turn does not pass to the next thread.
+        // Dropping `self` would pass the turn to the next thread.
         mem::forget(self);
     }
 

@@ -253,7 +253,7 @@ impl OwnNodes {
             Ok(found) => (Some(found), true),
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
-                // Their nodes ended with the session.
+                // The orphans ended with the session.
                 _ if is_session_over(error) => {
                     sys::reached("orphans have ended with their session");
                     return self.forget(Some(place.session));
@@ -307,7 +307,7 @@ impl OwnNodes {
 
     fn send_deletion(self: &Arc<Self>, place: Place, node: Node) {
         let known = self.requests.directories.get(&place.path);
-        // The directory may have been created again since. It is not the directory of the node.
+        // If the directory was created again since, it is not the one that contained the node.
         let is_later = known.is_some_and(|directory| directory.czxid > node.czxid);
         if place.is_single {
             self.delete_single(place, node);
@@ -389,7 +389,8 @@ impl OwnNodes {
 
     /// Handles the last answer to a deletion.
     fn finish(&self, place: &Place, node: &Node, deleted: zookeeper::Result<()>) {
-        // Otherwise, the node is deleted, or ended with its session before the answer arrived.
+        // If `stays` is false, the node is deleted, or ended with its session before the answer
+        // arrived.
         let stays =
             |error: &zookeeper::Error| !is_session_over(error) && error.kind() != ErrorKind::NoNode;
         match deleted.err().filter(stays) {
@@ -408,7 +409,7 @@ impl OwnNodes {
             self.requests.zk.note(Level::Warn, move || {
                 warn!(
                     target: "zoolock::session", node:% = path;
-                    "own node {path} stays until the session ends: {error}"
+                    "failed to delete own node {path}, which stays until the session ends: {error}"
                 );
             });
         }

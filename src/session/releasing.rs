@@ -220,7 +220,7 @@ impl Deletion<'_> {
                 holds.requests.zk.note(Level::Warn, move || {
                     warn!(
                         target: "zoolock::session", lock:%;
-                        "the node of {lock} is deleted in the background: {error}"
+                        "the release of {lock} is not confirmed, and continues in the background: {error}"
                     );
                 });
                 Ok(())

@@ -396,7 +396,7 @@ impl Requests {
             })?;
             // The write was answered before the read.
             written.map_or(Ok(()), |written| written.wait())?;
-            // Otherwise, it is unknown which connection delivered the answer to the read.
+            // In another epoch, it is unknown which connection delivered the answer to the read.
             if self.epoch() == epoch {
                 self.caught_up.fetch_max(epoch, Ordering::Relaxed);
                 return Ok(read?);

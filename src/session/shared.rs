@@ -210,14 +210,14 @@ mod tests {
     use crate::session::table::Unanswered;
     use crate::session::{Facts, HoldState, Node};
 
-    /// Runs a server that gives one client a session. Then, it sends nothing else if it `stays`, or
-    /// closes the connection.
+    /// Runs a server that grants one client a session. After that, it sends nothing if it `stays`,
+    /// or else closes the connection.
     fn server(stays: bool) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
-            // Both messages of the handshake begin with their length.
+            // Both messages of the handshake are preceded by their length.
             let mut length = [0; 4];
             client.read_exact(&mut length).unwrap();
             client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
@@ -243,7 +243,7 @@ mod tests {
         Inner::new(zk, Vec::new(), None)
     }
 
-    /// Returns the facts of a lock that is held for at most this time.
+    /// Returns the facts of a lock whose holds last at most this long.
     fn facts(kind: LockKind, at_most: Option<Duration>) -> Arc<Facts> {
         let path = LockPath::parse("/lock").unwrap();
         let options = LockOptions { hold_at_most: at_most, ..LockOptions::new() };
@@ -294,7 +294,7 @@ mod tests {
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term::new(&inner.requests, lease, Duration::ZERO);
             let grant = Nodes::grant(&facts, &"".into(), list, term);
-            // No timer has detected the end of the hold.
+            // The hold has ended by time, but no timer has detected that yet.
             inner.holds.registry.add(grant.nodes(), || zk.keep_lease()).unwrap();
             assert_eq!(inner.holds.registry.holds_here(&facts), is_held, "{at_most:?}");
             inner.holds.registry.remove(grant.nodes());
@@ -308,7 +308,7 @@ mod tests {
         let list = vec![node(&inner, &facts)];
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
         let mut term = Term::new(&inner.requests, lease, Duration::ZERO);
-        // As if the hold had been granted in the parent process.
+        // This simulates a hold that was granted in the parent process.
         term.process = 0;
         let grant = Nodes::grant(&facts, &"".into(), list, term);
         assert!(grant.valid_for().is_zero() && matches!(grant.state(), HoldState::Lost(_)));
@@ -320,7 +320,7 @@ mod tests {
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
         let mut term = Term::new(&inner.requests, lease, Duration::from_secs(60));
         assert!(term.left().is_zero());
-        // As if a heartbeat had renewed the lease.
+        // This simulates a heartbeat that has renewed the lease.
         term.margin = Duration::ZERO;
         assert!(term.left().is_zero());
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn second_close_waits_until_the_first_has_ended_the_holds() {
         let inner = connected();
-        // The first thread is blocked here.
+        // The first thread blocks on this.
         let ending = inner.holds.registry.stand_still();
         let (tell, closed) = crossbeam_channel::unbounded();
         let close = || {
@@ -380,7 +380,7 @@ mod tests {
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
         let until = inner.until(&Wait::FOREVER);
-        // As if its reader thread had ended.
+        // This simulates that the client's reader thread has ended.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
         assert!(told.is_err_and(|error| error.is_disconnected()), "nobody is told");

@@ -214,8 +214,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // When a place is empty, all its searches have been answered. Otherwise, an answer
-            // could be mistaken for that of a later search.
+            // An empty place has no search without an answer, which could be mistaken for the
+            // answer to a later search.
             self.open.remove(place);
         }
     }

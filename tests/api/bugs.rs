@@ -1,5 +1,5 @@
-//! `tests/bugs.tsv` has a line for each bug. Generates the page `tests/bugs.md` from it, and checks that the tests and
-//! mutants in its lines exist.
+//! `tests/bugs.tsv` has a line for each bug. This generates the page `tests/bugs.md` from it, and checks that the tests
+//! and mutants that the lines name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fs;
 
 use crate::source::files;
 
-/// How many of the worst bugs the page shows.
+/// The number of bugs, the worst ones, that the page shows.
 const SHOWN: usize = 20;
 
 /// The classes of bugs, worst first.
@@ -22,7 +22,7 @@ const CLASSES: [(&str, &str); 6] = [
 
 const STATUS: [&str; 3] = ["fixed", "open", "removed"];
 
-/// The folder and the command of each target that `found_now` names.
+/// The targets that the column `found_now` names, each with its folder and the command that runs it.
 const TARGETS: [(&str, &str, &str); 15] = [
     ("contracts", "tests/contracts", "cargo test --test contracts"),
     ("faults", "tests/faults", "cargo test --test faults"),
@@ -45,7 +45,7 @@ const TARGETS: [(&str, &str, &str); 15] = [
     ("interop", "tests/interop", "cargo test -p zoolock-interop"),
 ];
 
-/// A line of the file.
+/// A line of `tests/bugs.tsv`.
 struct Bug<'t> {
     number: usize,
     class: &'t str,
@@ -58,7 +58,7 @@ struct Bug<'t> {
 impl<'t> Bug<'t> {
     fn read(line: &'t str) -> Bug<'t> {
         let fields: Vec<_> = line.split('\t').collect();
-        // The last three fields are for maintainers: the part, the commits, and the number of seeds.
+        // The last three fields are for maintainers: the component, the commits, and the number of seeds.
         let [number, class, status, what, found_by, found_now, _, _, _] = fields[..] else {
             panic!("not nine fields: {line}");
         };

@@ -1,5 +1,5 @@
-//! Checks the links of all pages. Readers open every page as a file on a forge, and the pages of the guide in rustdoc
-//! as well; the links have to work in both.
+//! Checks the links of all pages. Readers open every page as a file on a forge, and the guide's pages also in rustdoc;
+//! their links must work in both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 
 use crate::source::files;
 
-/// What `src/guide.rs` puts before each page of the guide. If a link has two definitions, the first one is used.
+/// `src/guide.rs` puts this before each page of the guide. If a link is defined twice, the first definition counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
-/// What `src/guide.rs` puts there for the pictures.
+/// `src/guide.rs` puts this there as well, for the pictures.
 const PICTURES_FOR_RUSTDOC: &str = "src/guide/pictures/pictures.txt";
 
 /// The relevant parts of a page.
@@ -22,7 +22,7 @@ struct Page {
     targets: BTreeSet<String>,
     /// The anchors of headings.
     anchors: BTreeSet<String>,
-    /// Labels in brackets that are not links.
+    /// Labels in brackets for which there is no link.
     undefined: BTreeSet<String>,
 }
 
@@ -57,7 +57,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// All pages below a folder.
+/// Returns all pages below a folder.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     files(folder, "md", &["target"])
 }
@@ -70,7 +70,7 @@ fn is_elsewhere(target: &str) -> bool {
     target.starts_with("https://") || target.starts_with("http://")
 }
 
-/// Returns `None` if the target is a file of the repository and, if it names a heading, a heading of that file.
+/// Describes what is wrong with a target, or returns `None` if its file and, if it names one, its heading exist.
 fn problem(file: &Path, page: &Page, target: &str) -> Option<String> {
     let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
     let to = file.parent().expect("a folder").join(path);
@@ -102,7 +102,7 @@ fn links_between_files_resolve_and_render_on_a_forge() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// rustdoc does not check a path to a file, and does not warn about it.
+/// rustdoc neither checks links that are paths of files nor warns about them.
 #[test]
 fn rustdoc_links_of_the_guide_lead_to_no_file() {
     let root = &crate::root();

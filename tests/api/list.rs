@@ -1,4 +1,4 @@
-//! Turns the modules of the crate into the lines of the list.
+//! Turns the modules of the crate into the lines of its API list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::names::{Id, find, leaves, name, resolve};
 use crate::print::line;
 use crate::source::{Modules, Place, begin, is_hidden, modules};
 
-/// Returns every public item of the crate with this name on a line of its own, sorted.
+/// Returns every public item of the crate with this name, one per line, sorted.
 pub(crate) fn public_api(name: &str, src: &Path) -> String {
     let modules = modules(src);
     let (public, lines) = (BTreeMap::new(), BTreeSet::new());
@@ -32,13 +32,13 @@ pub(crate) fn public_api(name: &str, src: &Path) -> String {
 struct Api<'m> {
     name: &'m str,
     modules: &'m Modules,
-    /// The public items, each with the first path by which a user reaches it.
+    /// The public items, each with the first path found by which users reach it.
     public: BTreeMap<Id, String>,
     lines: BTreeSet<String>,
 }
 
 impl Api<'_> {
-    /// Lists what a public module exports. An item of a hidden module may be exported by a `pub use` elsewhere.
+    /// Lists what a public module exports. Its `pub use` may export an item of a hidden module.
     fn enter(&mut self, place: &Place) {
         let path = |name: &str| [&[self.name.to_owned()], &place[..], &[name.to_owned()]].concat();
         let path = |name: &str| path(name).join("::");
@@ -75,7 +75,7 @@ impl Api<'_> {
         }
     }
 
-    /// Returns the full path of a path that is written in this module, if possible the one by which a user reaches it.
+    /// Returns the full path for a path written in this module: if possible, the one by which users reach the item.
     fn full(&self, place: &Place, path: &[String]) -> Vec<String> {
         let words = |path: &String| path.split("::").map(str::to_owned).collect();
         match find(self.modules, place, path) {
@@ -167,7 +167,7 @@ impl Api<'_> {
             return;
         };
         mentioned.visit_path(of);
-        // The items of this crate. A user cannot name hidden ones.
+        // The mentioned items of this crate. If one is hidden, users cannot name it, so the impl is not listed.
         let ours: Vec<_> = mentioned.0.iter().filter_map(id).collect();
         if ours.is_empty() || ours.iter().any(|id| !self.public.contains_key(id)) {
             return;
@@ -208,7 +208,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// The paths in a type or a trait, outer ones first.
+/// The paths mentioned in a type or a trait, outer ones first.
 #[derive(Default)]
 struct Mentioned(Vec<Vec<String>>);
 

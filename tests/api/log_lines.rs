@@ -1,10 +1,10 @@
-//! Checks that the guide explains every log line of the locks and their client.
+//! Checks that the guide explains every log line of the library and its client.
 
 use std::fs;
 
 use crate::source::files;
 
-/// How calls that write a log line begin.
+/// The beginnings of calls that write a log line.
 const CALLS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", ".note("];
 
 #[test]
@@ -20,18 +20,18 @@ fn every_log_line_is_explained_in_the_guide() {
     println!("{lines:#?}");
     assert!(lines.len() >= 15, "the search no longer finds them");
     for line in lines {
-        // The fixed parts of the line, between its placeholders.
+        // The fixed parts of the line, which are between its placeholders.
         let parts = line.split('{').map(|part| part.rsplit('}').next().unwrap_or(part).trim());
         let missing: Vec<_> = parts.filter(|part| !page.contains(part)).collect();
         assert!(missing.is_empty(), "{line:?}: the page does not have {missing:?}");
     }
 }
 
-/// Returns the text of each call, which is its last string. A call that passes a text on has none.
+/// Returns the text of each call, which is its last string. A call that passes on a given text has none.
 fn log_lines(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
     let begins = CALLS.iter().flat_map(|call| source.match_indices(call));
-    // `compile_error!` also ends in `error!(`.
+    // Excludes `compile_error!`, which also ends in `error!(`.
     let begins = begins.filter(|(at, _)| !source[..*at].ends_with('_'));
     let calls = begins.map(|(at, _)| source[at..].split(");\n").next().unwrap_or_default());
     let texts = calls.filter_map(|call| {

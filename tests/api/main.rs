@@ -1,9 +1,9 @@
 //! Compares the public API of the library and of its client with the lists in `tests/api.txt` and
-//! `zookeeper*/tests/api.txt`, which have one line for each item, so that every change is visible.
+//! `zookeeper*/tests/api.txt`. Lists have one line for each item, so every change is visible in a diff.
 //!
-//! The list is read from the source instead of from the compiler, so that it takes only a moment with every toolchain:
-//! it starts at `lib.rs` and follows `pub` items. The source does not show auto traits (`Send`, `Sync`), so the
-//! compiler checks them below.
+//! The API is read from the source and not from the compiler, so it takes only a moment and works with every toolchain:
+//! the list starts at `lib.rs` and follows `pub` items. Auto traits (`Send`, `Sync`) do not appear in the source, so
+//! assertions below make the compiler check them.
 
 mod bugs;
 mod layers;
@@ -37,7 +37,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a folder").to_owned()
 }
 
-/// Returns what a generated file contains, or, if the files should be generated anew, writes `found` into it.
+/// Returns what a generated file contains, or, if files are to be generated, writes `found` and returns `None`.
 fn unless_blessed(file: &Path, found: &str) -> Option<String> {
     if env::var_os(BLESS).is_some() {
         fs::write(file, found).expect("write the file");
@@ -53,7 +53,7 @@ fn public_api_matches_the_lists() {
     compare("zoolock_zookeeper_testing", "zookeeper-testing");
 }
 
-/// Compares the public items in the source of this package with its list.
+/// Compares the public items in this package's source with its list.
 fn compare(name: &str, package: &str) {
     let root = root().join(package);
     let kept = root.join("tests/api.txt");
@@ -85,7 +85,7 @@ fn all_types_except_thread_guards_may_go_to_other_threads() {
     goes::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
     );
     goes::<(HoldState, Box<dyn Lock>, Stats, Wait, CancelToken, Busy)>();
-    // A service that catches panics of its handlers has its client outside of them.
+    // A service that catches panics of its handlers shares its client with them, so the client must be unwind safe.
     both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
 }

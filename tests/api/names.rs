@@ -4,11 +4,11 @@ use syn::{Ident, Item, UseTree};
 
 use crate::source::{Modules, Place};
 
-/// An item: its module, and its name there.
+/// An item: its module, and its name in that module.
 pub(crate) type Id = (Place, String);
 
-/// Resolves `path` in a module: to a module, or to an item in it, which is `*` for everything. For items of other
-/// crates, returns the path as an error, with the names of imports replaced by what they refer to.
+/// Resolves `path` in a module, to a module or to an item in it; the item `*` means all items. For an item of another
+/// crate, returns the path as an error, with imported names replaced by what they refer to.
 pub(crate) fn find(
     modules: &Modules,
     at: &Place,
@@ -37,7 +37,7 @@ pub(crate) fn find(
         _ => None,
     });
     let imports: Vec<_> = imports.flatten().collect();
-    // Otherwise `use log::log` would be resolved to itself forever.
+    // Skips `use log::log`, which would otherwise be resolved to itself forever.
     let import = imports.iter().find(|(name, path)| name == first && path[0] != *first);
     if let Some((_, import)) = import {
         return find(modules, at, &[&import[..], rest].concat());
@@ -59,7 +59,7 @@ pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<
     Some((place, name.filter(|name| name != "*")?))
 }
 
-/// Returns the names that a `use` imports, each with the path to which it refers: `*` for everything.
+/// Returns the names that a `use` imports, each with the path to which it refers. The name `*` means all items.
 pub(crate) fn leaves(tree: &UseTree) -> Vec<(String, Vec<String>)> {
     let own = |ident: &Ident| if ident == "self" { vec![] } else { vec![ident.to_string()] };
     match tree {

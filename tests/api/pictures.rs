@@ -1,4 +1,4 @@
-//! Checks that the programs that generate the pictures are in the tree, so that the pictures can be changed.
+//! Checks that the tree contains the programs that generate the pictures, so that the pictures can be changed.
 
 use std::io::ErrorKind;
 use std::process::Command;

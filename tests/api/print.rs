@@ -1,10 +1,10 @@
-//! Signatures on one line, with full paths.
+//! Prints signatures on one line, with full paths.
 
 use quote::format_ident;
 use syn::visit_mut::{VisitMut, visit_path_mut};
 use syn::{Attribute, Item, Path, PathSegment, Receiver, parse_quote};
 
-/// Returns an item as one line, without its documentation. `full` returns the full path for a path as it is written.
+/// Returns an item on one line, without its documentation. `full` returns the full path for a path in the source.
 pub(crate) fn line(mut item: Item, full: impl Fn(&[String]) -> Vec<String>) -> String {
     Full(full).visit_item_mut(&mut item);
     let file: syn::File = parse_quote!(#item);
@@ -36,13 +36,13 @@ impl<F: Fn(&[String]) -> Vec<String>> VisitMut for Full<F> {
     }
 
     fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
-        // Only for `self` by value: whether the method changes it is not part of the API.
+        // For a `self` by value, whether the method changes it is not part of the API.
         if receiver.reference.is_none() {
             receiver.mutability = None;
         }
     }
 
-    /// Keeps the attributes that matter to users, without the text of a `must_use`, which is documentation.
+    /// Keeps the attributes that matter to users. The text of a `must_use` is removed, because it is documentation.
     fn visit_attributes_mut(&mut self, attributes: &mut Vec<Attribute>) {
         let says = |name: &str| attributes.iter().any(|attribute| attribute.path().is_ident(name));
         let kept =

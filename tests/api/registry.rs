@@ -1,6 +1,6 @@
-//! What a registry shows on the page of a published package: its metadata, its licenses, and a README whose commands
-//! work for readers without a checkout, or are marked as requiring one. `tests/api/links.rs` checks the links, which a
-//! registry resolves as a forge does.
+//! Checks what a registry shows on the page of a published package: its metadata, its licenses, and its README. The
+//! commands in a README must work without a checkout, or be marked as requiring one. `tests/api/links.rs` checks links,
+//! which a registry resolves as a forge does.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::source::files;
 
-/// What works only in a checkout of the project.
+/// Parts of commands that work only in a checkout of the project.
 const OF_A_CHECKOUT: [&str; 8] = [
     "--path",
     "cargo run -p",
@@ -75,7 +75,7 @@ fn commands_in_published_readmes_that_need_a_checkout_say_so() {
     assert_eq!(unsaid("# A\n\nIn a checkout.\n\n# B\n\n```sh\ntests/run\n```\n"), ["tests/run\n"]);
 }
 
-/// Returns the commands that need a checkout, but whose section has not mentioned one before.
+/// Returns the commands that need a checkout although their section has not mentioned one before them.
 fn unsaid(text: &str) -> Vec<String> {
     let (mut said, mut in_code, mut unsaid) = (false, false, Vec::new());
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {

@@ -1,4 +1,4 @@
-//! Checks the sections of every lock type's documentation, and their order.
+//! Checks that every lock type's documentation has the required sections, in the required order.
 
 use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta, MetaNameValue};
 
@@ -27,7 +27,7 @@ fn docs_of_every_lock_type_have_the_same_sections() {
         let found = modules.values().flatten().find(is_it);
         let item = found.unwrap_or_else(|| panic!("there is no {lock}"));
         let text: Vec<_> = begin(item).0.iter().filter_map(doc_line).collect();
-        // Inside a code block, a line with this sign is a line of code, not a heading.
+        // In a code block, a line that begins with `#` is code and not a heading.
         let prose = text.split(|line| line.starts_with(" ```")).step_by(2);
         let headings = prose.flatten().filter_map(|line| line.strip_prefix(" # "));
         let headings: Vec<_> = headings.collect();

@@ -1,4 +1,4 @@
-//! The modules of the crate, as written in `src`, without those for tests.
+//! The modules of the crate, as written in `src`, without modules for tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,16 +10,16 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, ImplItem, Item, ItemMacro, Meta, Token, Type, Visibility};
 
-/// The folders of the packages that have layers and a `sys` below them.
+/// The source folders of the packages whose layers are checked and that use a `sys`.
 pub(crate) const FOLDERS: [&str; 3] = ["src", "zookeeper/src", "zookeeper-testing/src"];
 
-/// `[]` is the crate's root, `["session", "events"]` is a module below it.
+/// The path of a module: `[]` is the crate's root, and `["session", "events"]` is a module below it.
 pub(crate) type Place = Vec<String>;
 
 /// Every module with its items, macros expanded.
 pub(crate) type Modules = BTreeMap<Place, Vec<Item>>;
 
-/// A module as it is written, without its submodules and without code that is only for tests.
+/// A module as written, without its submodules and without code for tests.
 pub(crate) struct Source {
     pub(crate) place: Place,
     pub(crate) file: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) fn modules(src: &Path) -> Modules {
     sources.map(|source| (source.place, expanded(source.items))).collect()
 }
 
-/// Returns what a call of a macro of the same module expands to. Such a macro has one rule, for any number of types.
+/// Expands a call of a macro that is defined in the same module. The macro must have one rule, for any number of types.
 fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
     let Item::Macro(ItemMacro { ident: None, mac: call, .. }) = call else { return None };
     let text = items.iter().find_map(|item| match item {
@@ -54,7 +54,7 @@ fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
     Some(syn::parse_str::<syn::File>(&made).expect("items").items)
 }
 
-/// Returns every module, with macros as they are written.
+/// Returns every module. Macros are not expanded.
 pub(crate) fn sources(src: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     let file = src.join("lib.rs");
@@ -96,8 +96,8 @@ fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     sources.push(source);
 }
 
-/// Returns all files with this extension below a folder, except hidden files and files in folders with one of
-/// these names.
+/// Returns all files with this extension below a folder. Hidden files, and files in folders with one of these names,
+/// are left out.
 pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -113,7 +113,7 @@ pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<Pat
     found
 }
 
-/// Returns whether an item is not only for tests.
+/// Returns whether an item is compiled outside of tests as well.
 fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
         let cfg = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok());
@@ -123,7 +123,7 @@ fn is_built(attributes: &[Attribute]) -> bool {
     !attributes.iter().any(|attribute| for_tests(&attribute))
 }
 
-/// Returns whether an item is left out of the documentation, which means that users cannot rely on it.
+/// Returns whether an item is hidden from the documentation, so that users cannot rely on it.
 pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).any(|attribute| {
         let all = Punctuated::<Meta, Token![,]>::parse_terminated;
@@ -132,7 +132,7 @@ pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the attributes and the visibility at the beginning of an item.
+/// Returns the attributes and the visibility with which an item begins.
 pub(crate) fn begin(item: &Item) -> (Vec<Attribute>, Visibility) {
     let begin = |input: ParseStream<'_>| {
         let begin = (Attribute::parse_outer(input)?, input.parse()?);

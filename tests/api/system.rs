@@ -1,8 +1,8 @@
-//! Checks that the locks, the client and its servers for tests get everything that is not determined by their inputs
-//! through the abstraction over the system (`zookeeper/src/sys.rs`). The simulation replaces that file, and its seed
-//! could not determine what any other calls return.
+//! Checks that the locks, the client, and the servers for its tests obtain everything that their inputs do not
+//! determine through `zookeeper/src/sys.rs`, the abstraction layer over the system. The simulation replaces that file;
+//! its seed would not determine the results of any other calls to the system.
 //!
-//! The check works on names, not on types. It therefore does not detect a loop over a channel, which waits as well.
+//! The check reads names, not types. Therefore, it does not detect a loop over a channel, which waits as well.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use syn::Item;
 use crate::names::leaves;
 use crate::source::{FOLDERS, sources};
 
-/// A path with the first part may only continue with one of the second; the third is what to use instead.
+/// A path with the first part may continue only with one of the second. The third is what to use instead.
 const PATHS: [(&str, &[&str], &str); 14] = [
     ("Instant::now", &[], "sys::now"),
     ("SystemTime::now", &[], "sys::system_time"),
@@ -35,11 +35,11 @@ const PATHS: [(&str, &[&str], &str); 14] = [
     ("Uuid::new_v4", &[], "sys::new_uuid"),
 ];
 
-/// Functions that create channels, and the channels' types: none of them waits.
+/// Functions that create channels, and the types of channels. None of them waits.
 const CHANNELS: [&str; 7] =
     ["bounded", "unbounded", "Sender", "Receiver", "RecvError", "RecvTimeoutError", "TryRecvError"];
 
-/// Methods, and what to use instead.
+/// Methods that are not allowed, and what to use instead.
 const METHODS: [(&str, &str); 4] = [
     ("elapsed", "sys::now and a difference"),
     ("recv", "sys::recv"),
@@ -84,7 +84,7 @@ fn only_sys_calls_the_operating_system() {
     assert!(needless.is_empty(), "exempt without need: {needless:?}");
 }
 
-/// Returns the calls in a module that bypass `sys`, each with its line.
+/// Returns the calls in a module that bypass `sys`, each with its line number.
 fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
     let words = said(items);
     let imports = &words.imports;
@@ -95,7 +95,7 @@ fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
     found.collect()
 }
 
-/// Returns the paths in a module.
+/// Returns the paths and the called methods in a module.
 pub(crate) fn said(items: Vec<Item>) -> Words {
     let mut words = Words::default();
     for item in items {
@@ -122,30 +122,30 @@ fn of_path(said: &Said, imports: &BTreeMap<String, Vec<String>>) -> Option<&'sta
         let at = path.windows(asks.len()).position(|part| part == asks);
         at.is_some_and(|at| match path.get(at + asks.len()) {
             Some(next) => !allowed.contains(&next.as_str()),
-            // What is imported from a module with allowed and other items is checked where it is used.
+            // An import of a module that also contains allowed items is checked where the module is used.
             None => allowed.is_empty(),
         })
     });
     if let Some((.., instead)) = by_path {
         return Some(instead);
     }
-    // A method that is called through the name of its type.
+    // A method that is called by the name of its type.
     let owner = path.iter().nth_back(1)?;
     owner.starts_with(char::is_uppercase).then(|| of_method(&path)).flatten()
 }
 
-/// A path, or the name of a called method.
+/// A path, or the name of a method that is called.
 pub(crate) struct Said {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
     is_method: bool,
 }
 
-/// The paths and methods in a token stream. Tokens look the same inside macros and outside.
+/// The paths and methods in a token stream. Tokens are the same inside and outside of macros.
 #[derive(Default)]
 pub(crate) struct Words {
     pub(crate) said: Vec<Said>,
-    /// The names that a `use` imports, each with the path to which it refers.
+    /// The names that a `use` imports, each with the path to which the name refers.
     imports: BTreeMap<String, Vec<String>>,
 }
 

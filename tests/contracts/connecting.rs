@@ -1,4 +1,4 @@
-//! Hosts, settings and credentials with which a client cannot connect.
+//! Hosts, settings and credentials with which a client fails to connect.
 
 use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use common::*;
 
 use crate::is_invalid;
 
-/// Expects connecting to fail within the connect timeout.
+/// Expects that connecting fails within the connect timeout.
 fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
     let what = format!("{builder:?}");
     let slack = Duration::from_secs(2);
@@ -31,7 +31,7 @@ fn invalid_settings_are_refused() {
     let builder = || Client::builder("127.0.0.1:1");
     let day = Duration::from_secs(24 * 60 * 60);
     let timeouts = [Duration::ZERO, Duration::from_nanos(1), day * 25, Duration::MAX];
-    // The parts of the host list are tested next to its parser.
+    // The unit tests of the host list's parser cover its other parts.
     let hosts = ["", "127.0.0.1:x", "a:0", "a:2181/chroot/", "a:2181/app/lock-0000000000/b"];
     let read_only = Acl::none().and("world", "anyone", Permissions::READ);
     let acls = [Acl::none(), read_only, Acl::creator()];
@@ -48,7 +48,7 @@ fn invalid_settings_are_refused() {
         is_invalid("session timeout", &Client::connect("127.0.0.1:1", timeout).map(drop));
     }
     // Only the servers can detect this error.
-    is_invalid("existing chroot", &builder().existing_chroot(true).connect_lazily().map(drop));
+    is_invalid("existing_chroot", &builder().existing_chroot(true).connect_lazily().map(drop));
 }
 
 #[test]

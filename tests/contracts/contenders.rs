@@ -1,5 +1,5 @@
-//! `Client::contenders` and `Client::paths_below`: holders and waiters as a third party sees them. The module
-//! `every` has the rest.
+//! `Client::contenders` and `Client::paths_below`: holders and waiters as other clients observe them. The tests in
+//! `every` cover the rest.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use crate::is_invalid;
 pub(crate) const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// Prints and unwraps the contenders, so that a failed test shows them.
+/// Unwraps the contenders, and prints them in case the test fails.
 #[track_caller]
 pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     let seen = seen.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -41,7 +41,7 @@ pub(crate) fn znode(contender: &Contender) -> String {
     }
 }
 
-/// Expects the token to be that of the contender's node. A read lock after a downgrade has another token.
+/// Checks the contender against its node. The token of a downgraded read would differ from its node's.
 #[track_caller]
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
@@ -87,7 +87,7 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let (long, lines) = ("x".repeat(500 * 1000), "who\n_zoolock token=77 since=1000");
-    // Names from Kazoo, an older .NET recipe, go-zookeeper, Curator and ZooKeeper's description of the recipe.
+    // Node names of Kazoo, an older .NET recipe, go-zookeeper, Curator, and ZooKeeper's own description of the recipe.
     let made = [
         (format!("{HEX}__rlock__0000000003"), LockKind::Read, true, Some("192.168.0.1")),
         (format!("_c_{UUID}-__READ__0000000004"), LockKind::Read, true, Some("")),
@@ -116,7 +116,7 @@ fn contenders_lists_nodes_of_other_libraries_but_no_strangers() {
         assert_eq!(seen.sequence, Some(place(name).parse().unwrap()));
         assert_eq!(seen.session, probe.session_id());
         is_as_the_server_says(seen);
-        // The same data in the node of an `EphemeralLock`.
+        // The node of an `EphemeralLock` with the same data.
         let single = fresh_path("single");
         probe.create(&single, data(at), true, false).unwrap();
         let alone = client.contenders(&single).unwrap();
@@ -158,7 +158,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
 
     let seen = look("semaphore", own[2].contenders());
     assert_eq!(seen, clients[0].contenders(&path).unwrap());
-    // The second call has the turn and two permits, and is listed once.
+    // The second call has the turn node and the nodes of two permits, but is listed once.
     assert_eq!(brief(&seen), [true, true, false, false].map(|it| (LockKind::Semaphore, it)));
     assert_eq!(identities(&seen), ["a", "a", "b", "c"].map(Some));
     let limits: Vec<_> = seen.iter().map(|one| one.limit).collect();
@@ -190,7 +190,7 @@ fn paths_below_are_those_of_locks_and_folders() {
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
     assert_eq!(client.paths_below(&root).unwrap(), ["a", "a-b", "member", "single"].map(at));
-    // The node of the lock's contender is not listed.
+    // The node of the lock's contender is not included.
     assert_eq!(client.paths_below(at("a")).unwrap(), [at("a/b")]);
     assert_eq!(client.paths_below(at("nothing")).unwrap(), [""; 0]);
     let top = client.paths_below("/").unwrap();

@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: the observer receives one report of each call and each hold.
+//! `ClientBuilder::observer`: the observer receives a single report of each call and of each hold.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,14 +16,14 @@ use crate::every::Pair;
 struct Report {
     lock: LockKind,
     name: String,
-    /// The outcome of a call or a hold.
+    /// The outcome of the call or of the hold.
     what: String,
     /// How long the call waited, or how long the hold lasted.
     time: Duration,
     queue: Option<usize>,
 }
 
-/// Records all reports.
+/// An observer that records all reports.
 #[derive(Debug, Clone, Default)]
 struct Notes {
     reports: Arc<Mutex<Vec<Report>>>,
@@ -47,12 +47,12 @@ impl Notes {
         assert!(!self.panics, "on purpose");
     }
 
-    /// Takes all reports since it was last called.
+    /// Returns the reports received since the last call.
     fn take(&self) -> Vec<Report> {
         std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
-    /// Takes the reports since it was last called, and expects them to be these, with this name.
+    /// Expects these reports, all with this name, since the last call. Returns them.
     #[track_caller]
     fn were(&self, name: &str, expected: &[&str]) -> Vec<Report> {
         let reports = self.take();
@@ -69,7 +69,7 @@ fn observed(notes: &Notes) -> Client {
     connected(builder.observer(notes.clone()))
 }
 
-/// Creates an object of an observed client, named after its subject, and a rival.
+/// Creates a subject's object, named after the subject and owned by an observed client, and a rival.
 fn pair(subject: Subject, name: &str, notes: &Notes) -> Pair {
     let mut pair = Pair::of(subject, name, SESSION);
     pair.ours = observed(notes);
@@ -77,7 +77,7 @@ fn pair(subject: Subject, name: &str, notes: &Notes) -> Pair {
     pair
 }
 
-/// The kind that the observer should report.
+/// Returns the kind of lock that the observer should report.
 fn kind_of(subject: Subject) -> LockKind {
     match subject.name.split(',').next().unwrap() {
         "exclusive" | "several" => LockKind::Exclusive,
@@ -90,7 +90,7 @@ fn kind_of(subject: Subject) -> LockKind {
     }
 }
 
-/// Returns the reports of a hold from its grant to its release, which are separate for each member of a multi-lock.
+/// Returns the reports of a hold, from its grant to its release. Each member of a multi-lock has its own.
 fn turn(subject: Subject) -> Vec<&'static str> {
     let each = subject.nodes_of_one();
     [vec!["Acquired"; each], vec!["Released"; each]].concat()
@@ -128,7 +128,7 @@ fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
         let Pair { ours, path, object, rival, .. } = pair(subject, "not-acquired", &notes);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        // `try_acquire` for permits does not queue.
+        // A semaphore's `try_acquire` does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
         assert_eq!(notes.were(subject.name, &["Busy"])[0].queue, ahead);
 
@@ -136,11 +136,11 @@ fn observer_receives_why_a_call_failed_and_how_many_were_ahead() {
         assert!(!object.lock_within(BRIEFLY.into()).unwrap());
         let took = begun.elapsed();
         let report = &notes.were(subject.name, &["TimedOut"])[0];
-        // The deadline was computed before the call began.
+        // The deadline was computed before the call began, so the call may have waited for less than the timeout.
         assert!((BRIEFLY / 2..=took).contains(&report.time), "{report:?} of {took:?}");
         assert!(report.queue.is_some() && (ahead.is_none() || report.queue == ahead), "{report:?}");
 
-        // The node of the failed call is deleted in the background.
+        // After the failed call, its node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
         let token = CancelToken::new();
         let waiting = Task::spawn(visit_by(object.clone(), &token));

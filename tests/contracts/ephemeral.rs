@@ -1,10 +1,10 @@
-//! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
+//! `EphemeralLock` has no queue. Covers other nodes at its path, and the events that wake its waiters.
 
 use crate::every::client;
 use common::*;
 use zoolock::{EphemeralLock, Error};
 
-/// Expects all ways to lock to report an invalid path.
+/// Expects that every way to lock reports an invalid path.
 #[track_caller]
 fn refuses_every_call(object: &Object) {
     object.is_refused(SOON, |ask, seen| {
@@ -27,11 +27,11 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     await_nothing_left(&client);
     probe.delete(&path).unwrap();
     assert!(single.try_lock().unwrap(), "the object can be locked again");
-    // The held `EphemeralLock`'s node is where the other lock needs a directory.
+    // The node of the held `EphemeralLock` is at the path that the other lock needs for a directory.
     refuses_every_call(&directory);
     assert!(single.is_held());
     single.unlock().unwrap();
-    // While the other lock is in use, the path is a directory.
+    // While the other lock is used, the path is a directory.
     directory.lock().unwrap();
     refuses_every_call(&single);
     directory.unlock().unwrap();
@@ -39,7 +39,7 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// After the deletion of the node, the waiter creates its own without another read. After a change of the data, it
+/// After the node has been deleted, the waiter creates its own without reading again. After the data have changed, it
 /// reads the node again and continues to wait.
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
@@ -50,10 +50,10 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
     for (round, is_changed) in [(1, false), (2, false), (3, true)] {
         holder.lock().unwrap();
         let waiting = locking(&lock);
-        // Before the waiter sleeps, its last request is a read with a watch.
+        // The last request of a waiter before it sleeps is a read that sets a watch.
         wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= round);
         if is_changed {
-            // Repeated, because the waiter may not have set the watch yet.
+            // The change is repeated, because the waiter may not have set its watch when the first one is made.
             wait_until("the waiter reads repeatedly", SOON, || {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3
@@ -62,7 +62,7 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
             let seen = [Op::GetData, Op::Multi].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} reads and creates");
             assert_eq!(seen[0], round);
-            // One create before each read, one after each deletion, and those of the directories.
+            // A create before each read, another one after each deletion, and the creates of the directories.
             assert!(seen[1] <= 2 * round + 2, "{seen:?}");
         }
         assert!(!waiting.is_done() && holder.is_held(), "acquired a held lock");

@@ -1,4 +1,4 @@
-//! What every kind of lock promises with every option. Each test runs for all subjects in a table.
+//! What every kind of lock promises, with every option. Each test runs for all subjects in the table.
 
 mod deadlines;
 mod ending;
@@ -19,13 +19,13 @@ use zoolock::{
     EphemeralLock, LockOptions, Result,
 };
 
-/// Returns a client of the shared server. Its session is so long that even on a busy machine, no lease expires and
-/// every try gets an answer.
+/// Returns a client of the shared server. Its session timeout is so long that even on a busy machine, no lease ends and
+/// every `try_lock` receives an answer.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), SOON)
 }
 
-/// An object of one client, and its rival from another client.
+/// An object of one client, and its rival, an object of another client.
 pub(crate) struct Pair {
     pub ours: Client,
     pub others: Client,
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// Returns the result of the constructor of each type.
+/// Returns the results of the constructors of all types.
 pub(crate) fn each_type(client: &Client, path: &str, options: &LockOptions) -> [Result<()>; 5] {
     let options = || options.clone();
     [

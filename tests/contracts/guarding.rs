@@ -1,4 +1,4 @@
-//! Transactions guarded by a hold: applied as a whole, only while the lock is held, or rejected with a reason.
+//! Transactions guarded by a hold. They are applied as a whole while the lock is held, or rejected with a reason.
 
 use zoolock::{Client, ConflictReason, Error, Guard, LossReason, Version};
 
@@ -11,14 +11,14 @@ fn at(version: i32) -> Version {
     Version::from(version)
 }
 
-/// Creates a node with this data at a new path.
+/// Creates a node with this data at a fresh path.
 fn node(name: &str, data: &[u8]) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create(&path, data, false, false).unwrap();
     path
 }
 
-/// Expects the node to have this data and version on the server.
+/// Expects that the node has this data and version on the server.
 #[track_caller]
 fn has(path: &str, expected: &str, version: i32) {
     let (data, stat) = shared_probe().unwrap().get(path).unwrap().expect(path);
@@ -77,7 +77,7 @@ fn invalid_transaction_is_refused_before_a_request() {
     let hold = held(&client, "invalid");
     let others = held(&self::client(), "others");
     let before = client.stats().requests;
-    // The version that servers treat as "any", and the nodes whose existence the guard checks.
+    // The version that servers treat as "any", and the nodes whose existence the guard itself checks.
     let own = format!("{}/{}", hold.path(), hold.node());
     for (refused, says) in [
         (hold.transaction().set("/x", vec![0; 1 << 20], None), "transaction"),
@@ -97,7 +97,7 @@ fn invalid_transaction_is_refused_before_a_request() {
     assert_eq!(client.stats().requests, before);
 }
 
-/// An `EphemeralLock` cannot guarantee this.
+/// The hold of an `EphemeralLock` cannot guarantee this, so it is rejected.
 #[test]
 fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
@@ -121,7 +121,7 @@ fn hold_guards_transactions_until_its_release() {
         object.unlock().unwrap();
         let late = write("3");
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
-        // No one else held the lock in between, but this is another hold.
+        // The lock was not held by anyone else in between, but this is a different hold.
         object.lock().unwrap();
         let late = hold.transaction().set(&guarded, "4", None).commit();
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
@@ -142,7 +142,7 @@ fn transaction_requires_every_one_of_its_holds() {
     assert_lost(&write("never"), second.path(), LossReason::NodeDeleted);
     assert!(first.is_held());
     has(&guarded, "new", 1);
-    // A hold that is only part of an earlier transaction does not block a hand-over or release of the first hold.
+    // Transactions of the first hold, its hand-over and its release are not blocked because of the other, lost hold.
     first.transaction().set(&guarded, "alone", at(1)).commit().unwrap();
     has(&guarded, "alone", 2);
 }

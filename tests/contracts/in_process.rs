@@ -1,4 +1,4 @@
-//! Behaviour of the server of `zoolock::testing` that its documentation does not show: it can stop and start again.
+//! The server of `zoolock::testing` can stop and start again. Its documentation has no examples of this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use zoolock::{Client, ClientState};
 
 use common::*;
 
-/// A short session timeout, but long enough that sessions and connections survive until the stop on a busy machine.
+/// Short, but long enough that sessions and connections survive on a busy machine until the server stops.
 const BRIEF: Duration = Duration::from_secs(4);
 
-/// The calls run on other threads, because a call that hangs would never return. The session timeout passes while the
-/// server is stopped.
+/// The calls run on other threads, because a call that hangs would never return. The server stays stopped until the
+/// session timeout has passed.
 #[test]
 fn stopped_server_lets_every_call_return() {
     let server = Arc::new(Server::start().unwrap());
@@ -24,7 +24,7 @@ fn stopped_server_lets_every_call_return() {
     };
     server.suspend(early);
     server.suspend(late);
-    // Either order is fine: the call is waiting when the server stops, or finds it stopped.
+    // The server may stop before this call begins or while it waits. It must return in either case.
     let before = call(late, Server::resume);
     server.stop();
     let calls = [before, call(early, Server::resume), call(ended, Server::expire)];

@@ -1,4 +1,4 @@
-//! `Leadership`: one candidate leads at a time, and contends again after each term.
+//! `Leadership`: only one candidate leads at a time, and it contends again after each term.
 
 use std::panic::panic_any;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
         assert!(term.wait_timeout(EVER));
-        // Part of the lease remains, so that the leader can stop in an orderly way.
+        // The lease has not ended yet, so that the leader can stop in an orderly way.
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
     });
@@ -46,8 +46,8 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert!(lock.try_lock().unwrap(), "the lock is free, and the client works");
 }
 
-/// Each term ends without a loss, even if the panic's payload panics when it is dropped, or if the logger panics when
-/// it receives the report.
+/// Each term ends without a loss, even if the payload of a panic panics when it is dropped, or if the logger panics
+/// when the panic is reported.
 #[test]
 fn contest_survives_panics_caused_by_a_panic() {
     let (own, others) = (client(), client());
@@ -79,7 +79,7 @@ fn contest_survives_panics_caused_by_a_panic() {
     await_nothing_left(&own);
 }
 
-/// A request for revocation wakes the function once per term, and every later wait returns at once.
+/// A revocation request wakes the function once per term. All later waits in the term return immediately.
 #[test]
 fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
@@ -96,7 +96,7 @@ fn revoked_term_ends_every_kind_of_wait() {
     await_nodes(&path, 0);
 }
 
-/// The function uses a handle to its own leadership, which it received through a channel.
+/// The function shuts down its own leadership by a handle that it received through a channel.
 #[test]
 fn function_may_shut_down_its_own_leadership() {
     let (own, path) = (client(), fresh_path("ends-itself"));

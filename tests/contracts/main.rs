@@ -1,4 +1,4 @@
-//! What users may rely on while the servers are healthy. Each file covers one subject.
+//! What users may rely on while the servers are healthy. Each file covers one topic.
 
 mod connecting;
 mod contenders;
@@ -18,7 +18,7 @@ use std::fmt::Debug;
 
 use zoolock::{Error, Result};
 
-/// Expects a call to be rejected because of this argument, with a reason.
+/// Expects that a call was rejected because of this argument, and that the error states a reason.
 #[track_caller]
 fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
     println!("{seen:?}");

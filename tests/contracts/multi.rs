@@ -1,4 +1,4 @@
-//! `MultiLock`: which members it can have, and what happens to all if one fails. `every` tests it as a lock.
+//! `MultiLock`: which members it can have, and what happens to all members if one fails. `every` tests it as a lock.
 
 mod scripted;
 
@@ -12,7 +12,7 @@ use zoolock::{
 
 use common::*;
 
-/// Creates new objects at `root/<name>`.
+/// Creates locks at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
     names.map(|name| lock_of(client, &format!("{root}/{name}")))
 }
@@ -80,7 +80,10 @@ fn unlock_visits_every_member_and_reports_all_failures() {
     delete_node(&multi.holds()[1]);
     drop(locked);
     let logged = warnings(&root);
-    assert!(logged.iter().any(|line| line.contains("dropped a guard")), "{logged:?}");
+    assert!(
+        logged.iter().any(|line| line.contains("failed to release a dropped guard")),
+        "{logged:?}"
+    );
     assert_eq!(nodes(&multi), 0);
 }
 
@@ -90,7 +93,7 @@ fn guard_of_several_locks_is_owned_and_guards_writes_by_all_of_them() {
     let [a, b] = members(&ours, &root, ["a", "b"]);
     let multi = multi_of(&[b.clone(), a.clone()]);
     let locked: MultiGuard = multi.acquire().unwrap();
-    // The guard is moved to another thread and back.
+    // A `MultiGuard` can be moved to another thread and back.
     let locked = Task::spawn(move || locked).result("another thread");
     assert!(locked.is_held() && locked.holds().len() == 2);
     let data = format!("{root}/data");
@@ -184,7 +187,7 @@ fn multi_lock_refuses_empty_nested_and_duplicate_members() {
         let reason = refused([a.clone().into(), b.clone().into(), twin, a.clone().into()]);
         assert!(reason.contains(&named), "{reason}");
     }
-    // The two sides of a read-write lock exclude each other. All handles of one side count as the same lock.
+    // The two sides of a read-write lock exclude each other. All handles to one side count as the same lock.
     assert!(refused([rw.reader().into(), rw.writer().into()]).contains(&named));
     let readers = [rw.reader().into(), rw.reader().into()];
     assert_eq!(MultiLock::new(readers).unwrap().locks().len(), 1);
@@ -206,7 +209,7 @@ fn full_path_below_the_chroot_identifies_a_member() {
     let (outer, inner) = (lock_of(&top, &format!("{root}/a")), lock_of(&below, "/a"));
     let reason = refused([outer.clone().into(), inner.clone().into()]);
     assert!(reason.contains(outer.path()), "{reason}");
-    // Members are ordered by their full path, which includes the chroot.
+    // Members are sorted by their full paths, which include the chroots.
     let (high, low) = (lock_of(&top, &format!("{root}/b")), lock_of(&below, "/c"));
     let both = MultiLock::new([low.clone().into(), high.clone().into()]).unwrap();
     assert_eq!(paths(&both), [high.path(), low.path()]);

@@ -1,4 +1,4 @@
-//! Reapers: they end the sessions of processes that have died, and no other sessions.
+//! Reapers: they end the sessions of processes that have died, and only those.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, Reaper};
 
-/// Starts a process that sleeps until it is killed when the value is dropped.
+/// Starts a process that sleeps. Dropping the result kills it.
 fn sleeper() -> Beside {
     let mut command = Command::new("sleep");
     command.arg("1000");
@@ -31,7 +31,7 @@ fn handle_of(process: &Beside) -> OwnedFd {
     pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
 
-/// A connection to a reaper, over which a test can register anything.
+/// A connection to a reaper, with which a test can register any process.
 struct Line(OwnedFd);
 
 impl Line {
@@ -42,7 +42,7 @@ impl Line {
         Line(line)
     }
 
-    /// Returns the answer, which is empty if the reaper hangs up.
+    /// Returns the answer, which is empty if the reaper closes the connection.
     fn ask(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> String {
         self.send(message, files);
         let answer = self.receive();
@@ -57,14 +57,14 @@ impl Line {
         sendmsg(&self.0, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL).unwrap();
     }
 
-    /// Returns the next message.
+    /// Returns the next message from the reaper.
     fn receive(&self) -> String {
         let mut answer = [0; 256];
         let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty()).unwrap();
         String::from_utf8_lossy(&answer[..length]).into_owned()
     }
 
-    /// Registers a client's session as the session of another process.
+    /// Registers a client's session as if it belonged to this other process.
     fn register(&self, client: &Client, process: &Beside, margin: Duration) {
         let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).unwrap();
         let registration = client.registration().unwrap().to_text();
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// Returns a client with a hold. A test may make the reaper end its session.
+/// Returns a client, and a hold of it. The test may make the reaper end the client's session.
 fn holder() -> (Client, DistributedLock, Hold) {
     let client = client();
     let lock = lock_of(&client, &fresh_path("reaped"));
@@ -89,7 +89,7 @@ fn is_ended(hold: &Hold) {
     assert!(!hold.is_held());
 }
 
-/// After this, the reaper has handled everything that happened earlier.
+/// When this returns, the reaper has handled all earlier events.
 fn has_looked(socket: &str) {
     assert_ne!(Line::to(socket).ask(b"anything", &[]), "ok");
 }
@@ -105,7 +105,7 @@ fn process_that_lives_keeps_its_session() {
         process.signal(signal);
         has_looked(&socket);
     }
-    // Only the end of the process itself counts, not the end of its connection.
+    // The reaper waits for the end of the process, not of its connection.
     drop(line);
     has_looked(&socket);
     assert!(hold.is_held());
@@ -114,7 +114,7 @@ fn process_that_lives_keeps_its_session() {
     is_ended(&hold);
 }
 
-/// The process that dies is another run of this test. It has two locks, each with a margin in seconds.
+/// This test runs again in the process that dies. That process has two holds, each with a margin in seconds.
 #[test]
 fn largest_margin_of_a_hold_is_reported() {
     if let Ok(path) = env::var(OWN_PROCESS) {
@@ -150,7 +150,7 @@ fn closed_client_and_the_session_before_are_left_alone() {
     let line = Line::to(&socket);
     line.register(&first, &process, Duration::ZERO);
     let (second, _other_lock, other) = holder();
-    // The last registration counts.
+    // The latest registration replaces earlier ones.
     line.register(&second, &process, Duration::ZERO);
     drop(process);
     is_ended(&other);
@@ -243,7 +243,7 @@ fn socket_of_somebody_else_is_not_taken() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "content");
     drop(reaper);
     assert!(!fs::exists(&socket).unwrap());
-    // This simulates the socket of a reaper that was killed.
+    // This leaves a socket behind, like a reaper that was killed.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     Reaper::start(&socket).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Requests to release: `Client::revoke`, Curator's `__REVOKE__`, and the listeners for both. `every` tests the basics.
+//! Revocation requests: `Client::revoke`, Curator's `__REVOKE__`, and the listeners for both. `every` has the basics.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use common::*;
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Returns the contender that belongs to a hold.
+/// Returns the contender with this hold.
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }
 
-/// Waits for exactly one request.
+/// Waits for a request, and expects that there is only one.
 #[track_caller]
 pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
@@ -48,7 +48,7 @@ fn revocation_with_a_lost_event_is_received() {
     let asked = hold.revocation().unwrap();
     let event = proxy.on(Op::Event).path_contains(&hold.node()).drop_answer(Then::Cut);
     wait_until("the read is sent", SOON, || proxy.requests(Op::GetData) > 0);
-    // The client sent the read that sets the watch earlier, so its answer arrives before this one.
+    // The read that sets the watch was sent before this list, so it is answered first.
     own.contenders(hold.path()).unwrap();
     let node = format!("{}/{}", hold.path(), hold.node());
     shared_probe().unwrap().set(&node, REVOKE).unwrap();

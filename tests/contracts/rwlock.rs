@@ -1,5 +1,5 @@
-//! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread can do with one
-//! side while it or another thread holds the other side.
+//! `DistributedRwLock`: readers share it, a writer has it alone, and all acquire it in order of arrival. Also covers
+//! what a thread can do with one side while it, or another thread, holds the other side.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use zoolock::{DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, W
 
 use common::*;
 
-/// Starts a visitor that has to wait; returns once the visitor watches the node ahead. All clients of the lock use this
-/// proxy and send nothing else.
+/// Starts a visitor that has to wait, and returns when it watches the node ahead. All clients of the lock use this
+/// proxy, and only for the lock.
 #[track_caller]
 fn queues(proxy: &FaultProxy, lock: impl Into<Box<dyn Lock>>) -> Visitor {
     let lock = lock.into();
@@ -77,7 +77,7 @@ fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!second.try_lock().unwrap());
-        // Another thread has to wait behind the writer, although its own process holds the read lock.
+        // Another thread has to wait behind the writer even though its process holds the read lock.
         let beside = queues(&proxy, other.reader());
         assert!(own.try_lock().unwrap(), "entering again past the writer");
         own.unlock().unwrap();
@@ -108,13 +108,13 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!plain.try_lock().unwrap());
-        // The `EphemeralLock`'s node is in the lock's directory, but not in a queue.
+        // The `EphemeralLock`'s node is in the directory of the other locks, but not in their queue.
         let taken = single.acquire().unwrap();
         assert!(is_waited_for(single.lock_within(Duration::from_millis(50))));
         taken.release().unwrap();
         held.unlock().unwrap();
     }
-    // Any thread may release this hold, so waiting for it is not a deadlock.
+    // Any thread may release the plain lock, so waiting for it is not a deadlock.
     plain.lock().unwrap();
     let read = rw_of(&client, &path).reader();
     assert!(is_waited_for(read.lock_within(Duration::from_millis(50))));
@@ -123,13 +123,13 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     await_nothing_left(&client);
 }
 
-/// Returns whether the lock was busy until the deadline. On a busy machine, the call may not find out in time.
+/// Returns whether the lock was busy until the deadline. On a busy machine, the call may be unable to tell in time.
 fn is_waited_for(tried: zoolock::Result<bool>) -> bool {
     println!("{tried:?}");
     matches!(tried, Ok(false) | Err(Error::Disconnected { .. }))
 }
 
-/// All readers acquire the lock at once, and the writer behind them alone.
+/// Both readers and writers wait. A release wakes all readers ahead of the next writer together, but a writer alone.
 #[test]
 fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
@@ -153,27 +153,27 @@ fn release_wakes_only_admitted_waiters() {
     };
     first.leaves();
     second.comes_in();
-    // The previous holder also sends a list, to find out which nodes keep the directory that it created in use.
+    // The previous holder sends a list as well, to find out whether the directory that it had created is still in use.
     costs("to the next writer", [1, 2]);
     second.leaves();
     readers.iter().for_each(Visitor::comes_in);
-    // A server sends one event for a node to each client that watches it.
+    // For each node, a server sends one event to each client that watches it.
     costs("to all readers", [CLIENTS, READERS]);
     assert!(!last.is_in(), "beside readers");
-    // The last writer watches only the nearest reader. When the other readers leave, it is not woken.
+    // The last writer watches only the nearest reader, so other readers do not wake it when they leave.
     let nearest = readers.pop().unwrap();
     readers.into_iter().for_each(Visitor::leaves);
     assert!(!last.is_in());
     nearest.leaves();
     last.comes_in();
-    // Each reader watched its own node for its deletion.
+    // The events of each reader's own node, which the reader had watched.
     costs("to the last writer", [READERS, 1]);
     last.leaves();
     await_nodes(&path, 0);
     clients.iter().for_each(await_nothing_left);
 }
 
-/// `every` tests the same with other objects of the thread.
+/// `every` tests the same with several objects of a thread.
 #[test]
 fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
@@ -203,7 +203,7 @@ fn write_under_the_same_threads_read_is_an_error() {
         }
         is_told("alone");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // The error is returned even while another thread has left the in-process queue and waits in ZooKeeper.
+        // The error is also returned while another thread has left the in-process queue and waits in ZooKeeper.
         let writer = Visitor::start(lock.writer());
         await_nodes(&path, 2);
         is_told("behind another thread");
@@ -268,7 +268,7 @@ fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
     });
     read.unlock().unwrap();
     write.lock().unwrap();
-    // The read node is created in a transaction.
+    // A transaction creates the node of the read.
     costs("a read under a write", [1, 0, 1], &|| read.lock().unwrap());
     read.unlock().unwrap();
     costs("and one more", [1, 0, 1], &|| read.lock().unwrap());

@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: permits up to the limit, all or nothing, without starvation. `every` tests a single permit
-//! as a lock.
+//! `DistributedSemaphore`: permits up to the limit, all or none of those requested, without starvation. `every` tests a
+//! semaphore with a single permit as a lock.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use common::*;
 use crate::contenders::brief;
 use crate::is_invalid;
 
-/// The timeout of sessions that are so long that they send no heartbeats during a test.
+/// A session timeout so long that clients send no heartbeats during a test.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Creates several clients, each with one object.
+/// Creates several clients, each with an object for this path.
 fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [DistributedSemaphore; N]) {
     let clients = [(); N].map(|()| client());
     let objects = clients.each_ref().map(|client| semaphore(client, path, limit));
@@ -48,7 +48,7 @@ fn permits_are_counted_and_returned() {
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
     drop(own.acquire_within(5, Duration::MAX).unwrap().expect("all are free"));
     is_free(&own, &[&client]);
-    // Permits and running calls keep their client alive.
+    // The running call and the permits keep their client alive.
     let call = acquiring(&own, 2);
     drop((own, client));
     let permits = call.result("a call of a dropped client").unwrap();
@@ -57,8 +57,8 @@ fn permits_are_counted_and_returned() {
     await_leases(&path, 0);
 }
 
-/// `every` counts the requests for one permit. Each permit costs the creation and deletion of its node; a call also
-/// costs those of its turn node, and a list. Deletions at the same time share a request.
+/// `every` counts the requests for a single permit. For each permit, its node is created and deleted; each call also
+/// creates and deletes its turn node, and lists. Concurrent deletions share a request.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
@@ -81,8 +81,8 @@ fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
     assert_eq!([refused, looks], [[0, 0, 50, 0, 0]; 2]);
 }
 
-/// One waiter is notified that a permit is free again, the next that it can take its turn, and the one behind it that
-/// it is next. Each is also notified that its own node was deleted.
+/// Three waiters are notified: that a permit is free again, that it has the turn, and that it is the next to have the
+/// turn. Each is also notified that its own node has been deleted.
 #[test]
 fn release_wakes_only_the_waiter_with_the_turn() {
     const WAITERS: usize = 20;
@@ -98,7 +98,7 @@ fn release_wakes_only_the_waiter_with_the_turn() {
             waiter
         })
         .collect();
-    // The first waiter has the turn, and the node of a permit for which there is no room yet.
+    // The first waiter has the turn and has created a node for its permit, but no permit is free.
     await_leases(&path, 4);
     wait_until("the others watch", SOON, || proxy.requests(Op::SetWatches) >= WAITERS as u64 - 1);
     let mut permits = Vec::new();
@@ -130,7 +130,7 @@ fn raised_limit_lets_waiters_in() {
     let waiters = [waiting_with_the_turn(&own, 1), acquiring(&own, 2)];
     own.clone().set_limit(5).unwrap();
     let [one, two] = waiters.map(|waiter| waiter.result("a waiter").unwrap());
-    // The limit of another object is not affected.
+    // This does not change the limit of another object.
     let last = waiting_with_the_turn(&other, 1);
     own.set_limit(6).unwrap();
     assert_eq!((own.limit(), other.limit()), (6, 2));
@@ -146,7 +146,7 @@ fn raised_limit_lets_waiters_in() {
     is_free(&own, &clients.each_ref());
 }
 
-/// A node below the permits or turns that is not a semaphore's is ignored: it takes no permit and has no turn.
+/// A node in the directory of permits or of turns with another name is ignored: it takes neither a permit nor the turn.
 #[test]
 fn other_nodes_are_no_permits() {
     let ([own], [semaphore]) = objects(&fresh_path("no-permits"), 2);
@@ -184,7 +184,7 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
         asks(count).iter().for_each(|seen| is_invalid("number of permits", seen));
     }
     assert_eq!(client.stats().requests, before);
-    // More permits than a client can hold.
+    // These are more permits than a client can hold.
     own.set_limit(u32::MAX).unwrap();
     for count in [100_000, i32::MAX as u32, u32::MAX] {
         let seen = &asks(count)[..3];

@@ -1,4 +1,4 @@
-//! A follower that is cut off from its leader. It still answers its clients, while the leader expires their sessions.
+//! A follower that is cut off from its leader still answers its clients, although the leader expires their sessions.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{Ways, await_nodes, client_at, nodes, three};
 use common::line::Line;
 use common::*;
 
-/// Shorter than the 10 s after which the follower detects this.
+/// Shorter than the 10 s after which a follower detects that it is cut off.
 const LONGER: Duration = Duration::from_secs(6);
 
 #[test]
@@ -33,7 +33,7 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
         leaving.stats().resumed == 1
     });
     println!("resumed after {:?}; {hold:?}", begun.elapsed());
-    // Only the other member has renewed it.
+    // Wait until the session would have ended if the client had not resumed it at the other member.
     wait_until("the session would have ended", SOON, || begun.elapsed() > LONGER + LONGER / 3);
     assert!(hold.is_held() && line.let_in() == 0, "{hold:?}");
     assert_eq!(seen(), before);
@@ -46,7 +46,7 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
 fn lagging_follower_never_verifies_a_token() {
     let (_running, ensemble, leader, follower) = three();
     let at_leader = client_at(&ensemble, leader, SESSION);
-    // The client continues to query this member as long as it answers.
+    // The client continues to query the follower as long as the follower answers.
     let asking = client_at(&ensemble, follower, SESSION);
     let lock = lock_of(&at_leader, "/verified");
     let held = lock.acquire().unwrap();

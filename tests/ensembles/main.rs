@@ -1,4 +1,4 @@
-//! Faults in an ensemble of three servers while locks are held and waited for.
+//! Faults in an ensemble of three servers, with locks that clients hold and wait for.
 
 mod cut_off;
 mod outages;
@@ -12,13 +12,13 @@ use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 
 use common::*;
 
-/// The number of concurrent ensembles, with three JVMs each. Starting one takes all processors, and meanwhile, the
-/// sessions in the others must not expire.
+/// The number of ensembles, of three JVMs each, that run at the same time. An ensemble uses all processors while it
+/// starts, and sessions in the other ensembles must not expire during that time.
 const AT_ONCE: usize = 3;
 
 static RUNNING: LazyLock<(Sender<()>, Receiver<()>)> = LazyLock::new(|| bounded(AT_ONCE));
 
-/// One of the concurrent ensembles, until this value is dropped.
+/// One of the ensembles that run at the same time. Dropping it allows another one to start.
 struct Running;
 
 impl Drop for Running {
@@ -27,7 +27,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until another one may start. When the results are dropped, the ensemble ends before the permit is returned.
+/// Starts an ensemble once fewer than `AT_ONCE` run. The results are dropped in reverse order: the ensemble first.
 fn start(ensemble: EnsembleBuilder) -> (Running, Ensemble) {
     RUNNING.0.send(()).unwrap();
     (Running, ensemble.start().unwrap())
@@ -44,19 +44,19 @@ fn client_at(ensemble: &Ensemble, member: usize, session_timeout: Duration) -> C
     client_of(&ensemble.server(member).connect_string(), session_timeout)
 }
 
-/// Returns the nodes of all contenders, as listed by this client's server.
+/// Returns the nodes of all contenders, as listed by the server of client `looker`.
 fn nodes(looker: &Client, path: &str) -> Vec<String> {
     let seen = answered(|| looker.contenders(path)).unwrap();
     seen.into_iter().map(|one| one.node).collect()
 }
 
-/// Waits until the client's server has this many nodes. Another server may have had them earlier, and a caller would
-/// then misinterpret a later change.
+/// Waits until the client's server lists this many nodes. Another server may have listed them earlier, and without this
+/// wait, a test would misinterpret a later change.
 fn await_nodes(looker: &Client, path: &str, count: usize) {
     wait_until("the server has caught up", SOON, || nodes(looker, path).len() == count);
 }
 
-/// A proxy for each member, so that a test can choose which members a client reaches.
+/// Proxies, one for each member, so that a test can choose which members a client reaches.
 struct Ways(Vec<FaultProxy>);
 
 impl Ways {
@@ -66,7 +66,7 @@ impl Ways {
         Ways(ways.map(Result::unwrap).collect())
     }
 
-    /// Returns a client that has the addresses of all members and is connected to this one.
+    /// Returns a client that has the addresses of all members and is connected to `member`.
     fn client_on(&self, member: usize, session_timeout: Duration) -> Client {
         let others = || (0..).zip(&self.0).filter(move |(index, _)| *index != member);
         others().for_each(|(_, way)| way.refuse(true));

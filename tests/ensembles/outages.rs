@@ -1,4 +1,4 @@
-//! Sessions during outages: a long outage of the whole ensemble, and servers on which a resumed session proves nothing.
+//! Sessions during outages: a long outage of all members, and members at which resuming a session does not renew it.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use super::{Ways, start};
 use common::line::Line;
 use common::*;
 
-/// Six ticks of the members, which is so long that a slow machine alone does not cost a hold.
+/// Six ticks of the members. This is long enough that no hold is lost merely because the machine is slow.
 const T: Duration = Duration::from_secs(6);
 
 #[test]
 fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     const HELD: usize = 8;
     const WAITING: usize = 20;
-    /// Longer than three servers need to start. A server that accepts connections but does not answer in that time may
-    /// be one that renews the session, so a client stops using the session after a timeout of such attempts.
+    /// Longer than three servers need to start. A server that accepts connections but does not answer may still renew
+    /// the session, so a client gives up the session after such attempts have lasted for a session timeout.
     const T: Duration = Duration::from_secs(10);
     let (_running, ensemble) = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
     let clients = [(); 1 + WAITING].map(|()| client_of(&ensemble.connect_string(), T));
@@ -42,7 +42,7 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     (0..3).for_each(|member| ensemble.server(member).start_again().unwrap());
     ensemble.wait_ready().unwrap();
     let up = Instant::now();
-    // The holders do not unlock. The nodes of lost holds are deleted automatically.
+    // The holders do not unlock. The client deletes the nodes of lost holds by itself.
     wait_until("all are let in", SOON, || line.let_in() == WAITING);
     println!("lost after {lost:?}; all {WAITING} let in {:?} after the return", up.elapsed());
     for (number, client) in clients.iter().enumerate() {
@@ -59,12 +59,12 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     }
 }
 
-/// The client holds a lock through another member, and then can only connect to this one, which is cut off. Either its
-/// hold lasts and no one else acquires the lock, or the loss is reported before the next grant.
+/// A client that holds a lock loses its connection, and can reconnect only to a member that is cut off from the others.
+/// Either it keeps the hold and no one else acquires the lock, or its loss is reported before the next grant.
 #[test]
 fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
     for of_leader in [false, true] {
-        // A leader needs ten ticks to detect it, which is longer than the session.
+        // A leader needs ten ticks to detect that it is cut off, which is longer than the session timeout.
         let tick = Duration::from_secs(1);
         let (_running, ensemble) = start(Ensemble::builder(3).tick(tick).sync_limit(10));
         let (leader, followers) = (ensemble.leader().unwrap(), ensemble.followers().unwrap());

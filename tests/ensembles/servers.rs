@@ -1,4 +1,4 @@
-//! Members are killed, stopped, paused and restarted. Holds and places in queues survive.
+//! Members are killed, stopped, paused and restarted. Holds and positions in queues survive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use common::*;
 /// Long enough that holds survive an election on a busy machine.
 const T: Duration = Duration::from_secs(20);
 
-/// Longer than an election on a busy machine.
+/// Longer than an election takes on a busy machine.
 const LONG: Duration = Duration::from_secs(40);
 
 /// The holder's node and token, and the names of all nodes.
@@ -23,12 +23,12 @@ type Before = (String, u64, Vec<String>);
 struct Queues {
     clients: Vec<Client>,
     looker: Client,
-    /// Each lock with its queue and its state before the fault.
+    /// Each lock, its queue, and the state of both before the fault.
     queues: Vec<(DistributedLock, Line, Before)>,
 }
 
 impl Queues {
-    /// Creates locks that one client each holds, while all other clients wait for them.
+    /// Creates `locks` locks. Each is held by one of the clients, and all others wait for it.
     fn of(clients: &[Client], looker: Client, locks: usize) -> Queues {
         let mut queues = Vec::new();
         for number in 0..locks {
@@ -47,7 +47,7 @@ impl Queues {
         Queues { clients: clients.to_vec(), looker, queues }
     }
 
-    /// Expects every hold and every place in a queue to be unchanged, and grants in order.
+    /// Expects that no hold and no position in a queue has changed, and that the locks are granted in order.
     fn are_kept(self) {
         for (lock, line, before) in self.queues {
             let (path, hold) = (lock.path(), lock.hold().expect("it is held"));
@@ -78,7 +78,7 @@ fn await_all_resumed(clients: &[Client]) {
 #[test]
 fn long_paused_member_costs_no_lock_and_no_position() {
     for of_leader in [false, true] {
-        // The other members elect a new leader after 2 s.
+        // If the leader is paused, the other members elect a new one after 2 s.
         let (_running, ensemble) = start(Ensemble::builder(3).sync_limit(4));
         let leader = ensemble.leader().unwrap();
         let follower = ensemble.followers().unwrap()[0];
@@ -86,11 +86,11 @@ fn long_paused_member_costs_no_lock_and_no_position() {
         let clients = [follower, leader, leader, follower].map(|member| ways.client_on(member, T));
         let (paused, other) = if of_leader { (leader, follower) } else { (follower, leader) };
         let looker = client_at(&ensemble, other, T);
-        // Each client holds a lock. A client that only waits would abandon a silent server later.
+        // Each client holds a lock, because a client that only waits takes longer to abandon a silent server.
         let queues = Queues::of(&clients, looker, 4);
         let begun = Instant::now();
         ensemble.server(paused).pause().unwrap();
-        // A paused follower does not affect the client of the leader.
+        // If a follower is paused, a client of the leader is not affected.
         await_all_resumed(if of_leader { &clients } else { &clients[..1] });
         wait_until("it has been paused for longer", SOON, || begun.elapsed() > T + T / 10);
         ensemble.server(paused).resume().unwrap();
@@ -110,7 +110,7 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     let queues = Queues::of(&clients, client_of(&ensemble.connect_string(), LONG), 8);
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
-    // Each leader starts a new epoch, in which its transaction numbers begin again.
+    // Each new leader starts a new epoch, in which the counter part of the transaction ids restarts.
     let second = token(&clients[1]);
     queues.are_kept();
     ensemble.kill_leader().unwrap();
@@ -118,8 +118,8 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     assert!(first < second && second < third, "{first} {second} {third}");
 }
 
-/// Threads that share an object replace each other's node, and threads with different paths share transactions. These
-/// answers have no stat. The tokens are taken from their headers.
+/// If threads share an object, one transaction replaces the node of one thread by that of the next. If they use
+/// different paths, they share transactions. The answers contain no stat, so tokens are taken from the headers.
 #[test]
 fn tokens_of_transactions_are_czxids_through_a_follower() {
     const TURNS: usize = 100;
@@ -129,7 +129,7 @@ fn tokens_of_transactions_are_czxids_through_a_follower() {
     let elsewhere = client_of(&ensemble.connect_string(), T);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Other transactions are carried out in between.
+        // Other transactions are executed in between.
         scope.spawn(|| {
             let other = lock_of(&elsewhere, "/others");
             while !is_over.load(Ordering::Relaxed) {

@@ -60,7 +60,7 @@ fn concurrent_close_ends_the_session_before_any_call_returns() {
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());
-        // A subscriber that is added later receives no event either.
+        // A subscriber added after the end receives no event either.
         let seen = client.subscribe().recv_timeout(SOON);
         assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }
@@ -77,7 +77,7 @@ fn close_without_a_server_is_bounded_and_honest() {
             proxy.black_hole(Direction::Both);
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
-        // A server that could not be reached has not ended the session.
+        // If the server was not reachable, its answer cannot have shown that the session has ended.
         let said = matches!(seen, Err(Error::CloseTimeout { .. })) || gone && seen.is_ok();
         assert!(said, "its server stopped: {gone}: {seen:?}");
     }
@@ -89,7 +89,7 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     let events = client.subscribe();
     let lock = lock_of(&client, &path);
     drop(client);
-    // The lock keeps its client alive.
+    // The lock keeps its client alive after the test has dropped the client.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();
@@ -105,7 +105,7 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     assert_eq!(events.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
 }
 
-/// An event contains no transaction id. The server of a resumed session may not have applied the transaction whose
+/// An event contains no transaction id. After a reconnect, the new server may not have applied the transaction whose
 /// event granted a lock, and may return data that the previous holder has since overwritten.
 #[test]
 fn first_read_after_a_resume_follows_a_write() {

@@ -1,4 +1,4 @@
-//! The directories of locks: what kind of node they are, and how servers remove them.
+//! The directories of locks: that they are containers, and how servers remove them.
 
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
@@ -9,7 +9,7 @@ fn tidy_server() -> Server {
     Server::builder().jvm_flag("-Dznode.container.checkIntervalMs=200").start().unwrap()
 }
 
-/// Servers do not report which nodes are containers, but they remove only those.
+/// Servers do not report which nodes are containers, but they remove only empty containers.
 #[test]
 fn lock_creates_its_directories_as_containers_and_recreates_them() {
     let server = tidy_server();
@@ -44,7 +44,7 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);
     held.unlock().unwrap();
     waiter.result("the waiter").unwrap();
-    // A lock at another path, created later, has already been removed.
+    // A directory that a lock at another path created later has already been removed.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
     wait_until("the server has checked its containers", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();
@@ -54,14 +54,14 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     assert_eq!((after.1.ephemeral_owner, after.1.num_children), (0, 0));
 }
 
-/// An operator creates the directory on servers that have lost their data. Their transaction numbers start again, so
-/// its czxid is lower than that of the directory which the client had created.
+/// An operator creates the directory on servers that have lost their data. Their transaction ids start again, so its
+/// czxid is lower than that of the directory that the client had created.
 #[test]
 fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
     let lock = lock_of(&client, "/locks/job");
-    // The directory of the second acquisition has a higher czxid than the first ones of a wiped server.
+    // The second acquisition's directory has a higher czxid than a directory created first on a wiped server.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     lock.lock().unwrap();
@@ -82,15 +82,15 @@ fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
 }
 
 /// A call creates its node in the directory, and also sends a transaction that creates the directory and a node, in
-/// case the directory is missing. An operator deletes the node and the directory between the two requests, so that both
-/// succeed.
+/// case the directory is missing. Between these requests, an operator deletes the node and the directory, so both
+/// requests succeed.
 #[test]
 fn call_keeps_one_of_two_nodes_if_the_directory_goes_between_their_creates() {
     let (proxy, client) = behind_a_proxy(SESSION);
     let (path, probe) = (fresh_path("between-creates"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let lock = lock_of(&client, &path);
-    // The first transaction tries to create the directory, which exists, and fails.
+    // The first transaction fails, because it tries to create the directory, which exists.
     let making = proxy.on(Op::Multi).nth(2).hold_request();
     let call = locking(&lock);
     assert!(making.wait(SOON), "{:#?}", proxy.log());

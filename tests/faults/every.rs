@@ -1,4 +1,4 @@
-//! What every kind of lock promises if something fails. Each test runs for all subjects in a table.
+//! What every kind of lock promises in case of faults. Each test runs for all subjects in a table.
 
 mod losing;
 mod missed_events;
@@ -12,7 +12,7 @@ use zoolock::{Error, Result};
 use super::LONG;
 use common::*;
 
-/// Returns the errors of the members of a multi-lock, or the error itself.
+/// Returns the errors of all members of a multi-lock, or the error itself if it is not from a multi-lock.
 fn each(error: Error) -> Vec<Error> {
     match error {
         Error::Multiple { failures, .. } => failures,
@@ -20,7 +20,7 @@ fn each(error: Error) -> Vec<Error> {
     }
 }
 
-/// Returns whether every error of a call satisfies `such`.
+/// Returns whether a call failed and each of its errors satisfies `such`.
 fn says<T>(result: Result<T>, such: impl Fn(&Error) -> bool) -> bool {
     result.is_err_and(|error| each(error).iter().all(such))
 }

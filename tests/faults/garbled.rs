@@ -1,4 +1,4 @@
-//! Well-formed answers that no real server gives: inconclusive errors, and the path of another node.
+//! Well-formed answers that a real server does not send: inconclusive errors, and the path of another node.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,23 +12,23 @@ use common::relay::{
 };
 use common::*;
 
-/// Two errors of a busy server.
+/// Errors of a busy server.
 const THROTTLED: i32 = -127;
 const REQUEST_TIMEOUT: i32 = -122;
 const TIMED_OUT: i32 = -7;
-/// An error code that is newer than the client.
+/// An error code that this version of the client does not know.
 const UNKNOWN: i32 = -12345;
-/// SystemError and MarshallingError, after which the request may nevertheless have been carried out.
+/// SystemError and MarshallingError. The request may have been executed nevertheless.
 const FAILED: [i32; 2] = [-1, -5];
 
-/// The xid, the zxid and the error.
+/// The length of a frame's header: xid, zxid and error.
 const HEADER: usize = 16;
 
 fn error(frame: &Frame<'_>, code: i32) -> Fate {
     Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
 }
 
-/// Replaces a deletion by a check whether the node exists: drops the version and sets no watch.
+/// Replaces a deletion by a check whether the node exists, without a version and without setting a watch.
 fn look_instead(deletion: &Frame<'_>) -> Fate {
     let mut body = deletion.body[..deletion.body.len() - 4].to_vec();
     body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
@@ -37,12 +37,12 @@ fn look_instead(deletion: &Frame<'_>) -> Fate {
 }
 
 fn another_path(frame: &Frame<'_>) -> Fate {
-    // The `Stat` at the end is not changed.
+    // The `Stat` at the end is kept.
     let (header, stat) = (&frame.body[..HEADER], &frame.body[frame.body.len() - 68..]);
     Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
-/// Returns the path of an existing directory, so that creates and deletions are not part of a transaction.
+/// Returns the path of an existing directory, so that creates and deletions are not sent in transactions.
 fn directory(name: &str) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -58,16 +58,16 @@ struct Garbler {
 #[derive(Default)]
 struct Seen {
     is_armed: bool,
-    /// The requests since it was armed.
+    /// The requests received since it was armed.
     asked: Vec<i32>,
-    /// How many of the chosen operations have been requested, and how many have been answered.
+    /// How many requests for the chosen operations were received, and how many of them were answered.
     turns: [usize; 2],
     /// The number of changed frames.
     changed: u64,
 }
 
 impl Garbler {
-    /// `fate` decides what happens to these operations, one after another, and to the answer of each.
+    /// `fate` decides, for each of these operations, what happens to its request and to its answer.
     fn new(ops: Vec<i32>, fate: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static) -> Garbler {
         let seen = Arc::<Mutex<Seen>>::default();
         let on = Arc::clone(&seen);
@@ -81,7 +81,7 @@ impl Garbler {
             }
             *turn += 1;
             let fate = fate(frame);
-            // A connection that is cut delivers no answer.
+            // If the connection is cut, no answer will be received.
             seen.turns[1] += usize::from(matches!(fate, Fate::Cut));
             seen.changed += u64::from(!matches!(fate, Fate::Pass));
             fate
@@ -89,7 +89,7 @@ impl Garbler {
         Garbler { hosts, seen }
     }
 
-    /// Answers these operations with this error. Deletions are replaced, and therefore not carried out.
+    /// Lets the server answer these operations with this error. Deletions are replaced, so they have no effect.
     fn refusing(ops: Vec<i32>, code: i32) -> Garbler {
         Garbler::new(ops, move |frame| match frame.op {
             _ if frame.is_answer => error(frame, code),
@@ -117,7 +117,7 @@ impl Garbler {
     }
 }
 
-/// Some errors do not prove whether the node exists: a server's own timeout, or a code newer than the client.
+/// Some errors do not prove that no node was created: a server's own timeout, or an unknown code.
 #[test]
 fn create_with_an_inconclusive_error_leaves_no_node() {
     for code in [UNKNOWN, TIMED_OUT] {
@@ -157,8 +157,8 @@ fn client_rejects_a_create_answered_with_another_path() {
     has_one_node_until_unlocked(&lock);
 }
 
-/// A busy server refuses each request of a waiting call once: to create its node, to list, to watch, to renew the
-/// lease. The call keeps its place in the queue.
+/// A busy server refuses each request of a waiting call once: to create its node, to list, to set watches, to renew the
+/// lease. The call keeps its position in the queue.
 #[test]
 fn waiting_call_gives_a_busy_server_time() {
     for busy in [THROTTLED, REQUEST_TIMEOUT, TIMED_OUT] {
@@ -192,7 +192,7 @@ fn waiting_call_gives_a_busy_server_time() {
 #[test]
 fn deletion_abandoned_by_the_server_is_repeated() {
     let times = [1, 2, 3].map(|times| vec![DELETE; times]);
-    // In the background, a busy server also refuses to read an `EphemeralLock`'s node.
+    // A busy server also refuses the reads of an `EphemeralLock`'s node that follow in the background.
     let and_then = [DELETE, EXISTS].map(|second| vec![DELETE, second]);
     for (name, below, all, codes) in [
         ("exclusive", "", &times[..], &[TIMED_OUT, FAILED[0], FAILED[1]][..]),
@@ -210,7 +210,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
             subject.await_nodes(&path, 0);
             await_nothing_left(&client);
             println!("{name}: {ops:?} answered by {code}, {:?}", client.stats());
-            // For a deletion, the request is changed as well.
+            // For a deletion, both the request and the answer are changed.
             let changed = ops.iter().map(|op| if *op == DELETE { 2 } else { 1 }).sum::<u64>();
             assert_eq!(garbler.changed(), changed);
             assert!(lock.lock_within(SOON.into()).unwrap());
@@ -219,7 +219,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
     }
 }
 
-/// If the server refused the write, the read that follows it may return data from before the deletion.
+/// If the server refused the write, the read sent after it may return data from before the deletion.
 #[test]
 fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
     let garbler = Garbler::refusing(vec![DELETE, SET_DATA], THROTTLED);
@@ -237,7 +237,7 @@ fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
     await_nothing_left(&client);
 }
 
-/// If the server refused the `sync`, the list that follows it may not contain the created node yet.
+/// If the server refused the `sync`, the list sent after it may not show a node that was created.
 #[test]
 fn last_look_for_an_orphan_counts_only_behind_a_sync() {
     let garbler = Garbler::new(vec![CREATE, SYNC], |frame| match frame.op {

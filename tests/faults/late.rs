@@ -1,4 +1,4 @@
-//! Requests lost by earlier calls, and when waiters list again.
+//! Requests that were lost with earlier calls, and the times at which waiters list again.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     assert!(lost.wait(SOON), "{:#?}", proxy.log());
     wait_until("it is suspended", SOON, || own.state() == ClientState::Suspended);
     proxy.expire_sessions().unwrap();
-    // The call ends between the client's first and second session.
+    // The call ends after the client's first session has expired and before its second one begins.
     let connecting = proxy.on(Op::Connect).nth(2).hold_answer();
     proxy.refuse(false);
     assert!(connecting.wait(SOON), "{:#?}", proxy.log());
@@ -29,12 +29,12 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
     connecting.release();
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
-    // It takes a third of the session timeout, which is less than the search for orphans would take.
+    // `try_lock` waits at most a third of the session timeout, which is less than a search for orphans takes.
     assert!(other.try_lock().unwrap(), "{:?}", own.stats());
     assert_eq!(own.stats().deleting, 0);
 }
 
-/// The thread ahead releases the lock shortly before the deadline, and the servers do not answer in time.
+/// The thread ahead releases the lock shortly before the deadline, but the servers do not answer before it.
 #[test]
 fn call_that_has_waited_for_a_thread_is_late_and_not_disconnected() {
     let (proxy, own) = behind_a_proxy(LONG);
@@ -53,7 +53,7 @@ fn call_that_has_waited_for_a_thread_is_late_and_not_disconnected() {
 fn quota_regains_lost_creates_of_waiting_calls() {
     const WAITING: usize = 100;
     let (proxy, own) = behind_a_proxy(SHORT);
-    // All paths have the same length, so that all nodes use the same share of the quota.
+    // All paths have the same length, so each node takes the same share of the quota.
     let deep = |name| {
         let path = format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(18));
         format!("{path}/{:a<1$}", "", 3900 - path.len())
@@ -66,12 +66,12 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     let rival = client();
     let held = lock_of(&rival, &path);
     held.lock().unwrap();
-    // Each read has a node of its own, and threads do not wait for each other.
+    // Each read has its own node, so the threads do not wait for each other.
     let read = |_| {
         let lock = rw_of(&own, &path).reader();
         Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
     };
-    // After this, the client has a record of the directory, and creates only one node for each call.
+    // After this, the client knows that the directory exists, and creates only one node for each call.
     let first = read(0);
     wait_until("one waits", SOON, || children(&path).len() == 2);
     held.unlock().unwrap();
@@ -80,7 +80,7 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     let before = own.stats().requests;
     proxy.black_hole(Direction::ToServer);
     let calls: Vec<_> = (0..WAITING).map(read).collect();
-    // Two creates are sent and lost. The other calls wait to be sent in the next transaction.
+    // Two creates are sent and lost. The creates of the other calls wait for the next transaction.
     wait_until("all have asked", SOON, || {
         let stats = own.stats();
         stats.waiting == WAITING && stats.requests >= before + 2
@@ -114,8 +114,8 @@ fn waiters_do_not_all_look_at_once_after_an_outage() {
     assert!(looks < WAITING as u64 / 2, "{looks} of {WAITING} list at once");
 }
 
-/// Returns how many waiters list in the session timeout after an outage. During the outage, each was due to list;
-/// afterwards, a quarter of them is due. Returns `None` if the machine was too slow to measure.
+/// Returns how many waiters list within a session timeout after an outage. During the outage, all of them become due to
+/// list; after it, only a quarter of them may be due. Returns `None` if the machine was too slow for the measurement.
 fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let server = Server::start().unwrap();
     let (proxy, own) = behind_a_proxy_of(&server, SHORT);
@@ -124,11 +124,11 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let token = CancelToken::new();
     let wait = |_| locking_by(&rw_of(&own, "/contended").reader(), &token);
     let calls: Vec<_> = (0..waiting).map(wait).collect();
-    // The last request of a waiter, after its list, sets a watch.
+    // After its list, a waiter sets watches, which is its last request.
     let all = waiting as u64;
     wait_until("all have sent their first list", SOON, || proxy.requests(Op::SetWatches) == all);
-    // This answer arrives after the answers to the waiters. A waiter without an answer before the outage would list
-    // again later.
+    // This answer arrives after all answers to the waiters. A waiter without an answer when the outage begins would
+    // list later than the others.
     own.contenders("/other").unwrap();
     proxy.refuse(true);
     server.stop().unwrap();
@@ -139,7 +139,7 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     proxy.refuse(false);
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
     let other = lock_of(&own, "/other");
-    // These answers arrive after the answers to the waiters.
+    // The answers to these calls arrive after the answers to the waiters.
     for _ in 0..3 {
         other.acquire().unwrap().release().unwrap();
     }

@@ -1,4 +1,4 @@
-//! `Leadership` during broken connections, outages and the ends of sessions.
+//! `Leadership` with broken connections, outages and expired sessions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
     await_nodes(&path, 0);
 }
 
-/// Tests each state of the leadership, with and without answers.
+/// Covers each state of the leadership, with a server that answers and with one that does not.
 #[test]
 fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     let timeout = Duration::from_secs(6);
@@ -51,7 +51,7 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
         let one = Leadership::start(&own, &*path, move |term| {
             tell.send(()).unwrap();
             if what == "pauses" {
-                // Unwinds without a backtrace, which would be slow.
+                // Unlike `panic!`, this does not print a backtrace, which would be slow.
                 resume_unwind(Box::new("on purpose"));
             }
             term.wait_timeout(Duration::MAX);
@@ -68,8 +68,8 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     }
 }
 
-/// A server may close the connection on requests of that length, or without certain credentials. The call then gets
-/// neither an answer nor an error.
+/// A server may close the connection because of a request's length or because credentials are missing. The call then
+/// receives neither an answer nor an error.
 #[test]
 fn health_is_bad_while_every_request_ends_the_connection() {
     let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));

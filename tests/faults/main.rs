@@ -1,4 +1,4 @@
-//! What networks, servers and operators do to locks that are held or waited for: one server behind proxies.
+//! What networks, servers and operators do to locks that clients hold or wait for. There is one server, behind proxies.
 
 mod client;
 mod directories;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use common::*;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 
-/// The longest session of a test server. It does not expire during a test, even if a server is started meanwhile.
+/// The longest session timeout of a test server, so no session expires during a test, even while a server is started.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The session timeout in tests that must wait for a quarter of it.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// Changes the permissions of all clients, as an operator may do.
+/// Sets the permissions that all clients have for a node, as an operator may do.
 fn allow(path: &str, permissions: Permissions) {
     let operator = ZooKeeper::connect(&connect_string(), LONG).unwrap();
     let acl = [Acl::new(permissions, "world", "anyone")];

@@ -1,4 +1,4 @@
-//! Sessions that must be resumed before leases run out. Delays in between must not cost a hold.
+//! Sessions that must be resumed before the leases end. Delays during that must not cost a hold.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,17 +10,17 @@ use common::*;
 
 const T: Duration = Duration::from_secs(12);
 
-/// Waits for about the shortest lease that an idle client has on good connections.
+/// Waits until the lease is about as short as the lease of an idle client with good connections may become.
 fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
     let most = timeout / 20 * 11;
     wait_until("the lease is short", SOON, || hold.valid_for() < most);
     hold.valid_for()
 }
 
-/// The session is resumed on the second connection, but the answer that would renew the lease never arrives.
+/// The session is resumed on the second connection, but the answer that would renew the lease does not arrive.
 #[test]
 fn silent_second_connection_leaves_time_for_a_third() {
-    // The client has two addresses, and connects to the first one.
+    // The client has two addresses, and is connected to the first one.
     let [first, second] = [(); 2].map(|()| shared_proxy());
     let hosts = format!("{},{}", first.connect_string(), second.connect_string());
     second.refuse(true);
@@ -47,8 +47,8 @@ fn silent_second_connection_leaves_time_for_a_third() {
     lock.unlock().unwrap();
 }
 
-/// A client without a hold tolerates a silent server for two thirds of the session timeout. What it sent in that time
-/// is old when the server answers it.
+/// While it holds nothing, a client tolerates a silent server for two thirds of the session timeout. Its requests from
+/// that time are already old when the server answers them.
 #[test]
 fn lock_acquired_after_a_stall_of_the_server_is_kept() {
     const CLIENTS: u32 = 8;
@@ -56,7 +56,7 @@ fn lock_acquired_after_a_stall_of_the_server_is_kept() {
     let (begun, has_continued) = (Instant::now(), AtomicBool::new(false));
     thread::scope(|scope| {
         for number in 0..CLIENTS {
-            // The heartbeats of the clients are sent at different times.
+            // The clients send their heartbeats at different times.
             let start = T / 4 * number / CLIENTS;
             wait_until("it is time", SOON, || begun.elapsed() > start);
             let client = client_of(&server.connect_string(), T);
@@ -99,7 +99,7 @@ fn many_holds_survive_a_cut_of_a_slow_network() {
     proxy.cut();
     await_resumed(&client, 1);
     println!("{left:?} were left; {:?} after {:?}", client.stats(), begun.elapsed());
-    // Longer than the earlier lease would have lasted.
+    // Wait for longer than the lease from before would have lasted.
     wait_until("the lease was renewed", SOON, || {
         assert_eq!(client.stats().holds_lost, 0);
         begun.elapsed() > left + T / 2

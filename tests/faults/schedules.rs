@@ -1,4 +1,4 @@
-//! Schedules found by attacks on the locks. Each of them succeeded once.
+//! Schedules, found by attacking the locks, each of which has violated a promise once.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     let options = LockOptions::new().background_release(true);
     let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
     beside.lock().unwrap();
-    // The create is not answered before its caller gives up, so the client searches for the node.
+    // The caller gives up before its create is answered, so the client searches for the node.
     let creating = proxy.on(Op::Multi).path_contains("/x").hold_answer();
     let token = CancelToken::new();
     let call = locking_by(&lock, &token);
@@ -26,7 +26,7 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     token.cancel();
     assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
     let waiting = locking(&rival);
-    // A release in the same directory also searches for the node.
+    // A release in the same directory makes the client search for the node a second time.
     beside.unlock().unwrap();
     let late = proxy.on(Op::SetData).nth(2).hold_answer();
     creating.release();
@@ -98,7 +98,7 @@ fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
     assert!(making.wait(SOON));
     let seen = format!("< Create {above} error -110");
     wait_until("it is there", SOON, || proxy.log().iter().any(|line| line.contains(&seen)));
-    // Another client that has created the directory with its lock deletes it in the same way.
+    // Another client that had created this directory for its lock would delete it in the same way.
     probe.delete(&above).unwrap();
     making.release();
     call.result("lock()").unwrap();
@@ -130,7 +130,7 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
 fn client_without_locks_is_not_lost_before_its_session_timeout() {
     let (proxy, own) = behind_a_proxy(Duration::from_secs(4));
     let events = own.subscribe();
-    // Longer than a lease lasts without renewal.
+    // Longer than a lease that is not renewed.
     let begun = Instant::now();
     wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
     proxy.cut_off();
@@ -149,7 +149,7 @@ fn views_of_ended_holds_use_no_quota() {
     println!("{} views of {} bytes each", views.len(), deep.len());
 }
 
-/// Returns how many times the client's timer has woken up.
+/// Returns how often the client's timer thread has woken up.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let statuses =
@@ -170,7 +170,7 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
     }
     let own = client();
     let path = fresh_path("reminders");
-    // As long as this lock is held, the timer has work to do.
+    // While this lock is held, the timer has work.
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
     let options = LockOptions::new().hold_at_least(Duration::from_millis(2));
@@ -186,12 +186,12 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
         thread::sleep(second);
         let woken = wake_ups() - before;
         println!("{woken} wake-ups in a second");
-        // Per second, there are ten checks of the lease, and an occasional heartbeat.
+        // The lease is checked ten times per second, and there are a few heartbeats.
         woken < 25
     });
 }
 
-/// Within the first quarter of the session timeout, the node is deleted and created again by another client.
+/// Another client replaces the node before the owner watches it, which it does after a quarter of the session timeout.
 #[test]
 fn replaced_single_node_is_not_mistaken_for_the_own() {
     let (own, rivals) = (client_of(&connect_string(), SHORT), client());
@@ -209,7 +209,7 @@ fn replaced_single_node_is_not_mistaken_for_the_own() {
     assert!(stays && next.is_held(), "the next owner's node was deleted");
 }
 
-/// An overloaded server may refuse a read. In this test, the read is refused because a permission is missing.
+/// An overloaded server may refuse a read. In this test, the server refuses it because of a missing permission.
 #[test]
 fn watch_refused_once_is_set_later() {
     let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
@@ -242,7 +242,7 @@ fn lowered_limit_counts_for_a_look_under_way() {
     semaphore.set_limit(2).unwrap();
     last.release().unwrap();
     look.release();
-    // The held list was answered before this call was.
+    // The answer to the delayed list arrived before the answer to this call.
     own.contenders(&path).unwrap();
     let looks = proxy.requests(Op::GetChildren);
     let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));
@@ -256,7 +256,7 @@ fn lowered_limit_counts_for_a_look_under_way() {
     call.result("the call").unwrap().release().unwrap();
 }
 
-/// The call's turn node is deleted shortly before its deadline, and the call starts again with hardly any time left.
+/// The call's turn node is deleted shortly before its deadline, so the call starts over with hardly any time left.
 #[test]
 fn call_that_loses_its_turn_at_its_deadline_times_out() {
     const CALLS: u64 = 40;

@@ -1,4 +1,4 @@
-//! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait for them.
+//! `DistributedSemaphore` with lost requests, answers or nodes, while calls hold several permits or wait for them.
 
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
 
@@ -21,10 +21,10 @@ fn availability_is_unknown_without_a_connection() {
     is_free(&own, &[&cut]);
 }
 
-/// When the observer is notified of the loss, it must find that no permit is held.
+/// When the observer is notified of the loss, it must find that the guard holds no permit any longer.
 #[test]
 fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
-    // The client detects it a quarter of the session timeout after the grant, or when it releases the permits.
+    // The client detects the deletion a quarter of a session timeout after the grant, or when it releases the permits.
     for noticed in [true, false] {
         let timeout = if noticed { SHORT } else { SESSION * 3 };
         let client = client_of(&shared_address().to_string(), timeout);
@@ -41,9 +41,9 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
             }
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
             assert!(permits.valid_for().is_zero());
-            // Permits acquired by another call are still held.
+            // The permits of the other call are still held.
             assert!(others.ended().try_recv().is_err_and(|error| error.is_empty()));
-            // The other two permits are free.
+            // The guard's other two permits are released.
             await_leases(&path, 1);
         }
         let released = permits.release().expect_err("one was lost");
@@ -56,7 +56,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
     }
 }
 
-/// The turn node is deleted in the background.
+/// The turn node is deleted later, in the background.
 #[test]
 fn permits_are_shown_as_held_before_their_turn_is_given_back() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());

@@ -1,4 +1,4 @@
-//! Every rule is needed. Without it, the check finds two holders, or a waiter that waits forever, as its doc says.
+//! Every rule is needed: if it is broken, the check finds two holders, or a waiter that waits forever, as its doc says.
 
 use super::check;
 use super::opens::{self, Mode, NO_STUCK_WAITER, ONE_HOLDER, Opens};

@@ -1,4 +1,4 @@
-//! Runs a check, and prints its costs.
+//! Runs a check, and prints how long it took and how many states it covered.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -18,7 +18,7 @@ pub(crate) trait Checked:
 {
 }
 
-/// Checks all states within the bounds: every property holds, and every sighting occurs.
+/// Checks all states within the bounds: every property holds, and every situation that must occur does.
 pub(crate) fn everything(what: &str, model: impl Checked) {
     let begun = Instant::now();
     let checker = model.checker().spawn_dfs().join();
@@ -26,7 +26,7 @@ pub(crate) fn everything(what: &str, model: impl Checked) {
     checker.assert_properties();
 }
 
-/// Checks this many states on random paths, beyond the bounds of an exhaustive check.
+/// Checks this many states on random paths, which exceed the bounds of an exhaustive check.
 pub(crate) fn some(what: &str, model: impl Checked, states: usize) {
     let begun = Instant::now();
     let random = model.checker().target_state_count(states);
@@ -42,7 +42,7 @@ pub(crate) fn fails(broken: impl Debug, model: impl Checked, property: &'static 
     let checker = model.checker().finish_when(enough).spawn_bfs().join();
     report(&format!("{broken:?}"), &checker, begun);
 
-    // From a failed state, the checker may continue for a few steps.
+    // The checker may record a few more steps after the first state in which the property fails.
     let holds = model.property(property).condition;
     let found = checker.assert_any_discovery(property).into_vec();
     let good = found.into_iter().take_while(|(world, _)| holds(&model, world));

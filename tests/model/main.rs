@@ -1,30 +1,29 @@
-//! An exhaustive check of the library's own pure code, in every possible order of requests, answers, broken and resumed
-//! connections, and users' calls, within small bounds:
-//! - `table.rs` runs `src/session/table.rs`: which nodes a client may have on the servers, and whether all of them are
-//!   deleted in the end. Random histories go beyond the bounds;
+//! Checks the library's own pure code, exhaustively within small bounds: in every possible order of requests, answers,
+//! cut and resumed connections, and calls by users.
+//! - `table.rs` runs `src/session/table.rs`: which nodes a client may have on the servers, and whether it deletes all
+//!   of them in the end. Random histories exceed the bounds;
 //! - `opens.rs` runs `src/base/stay.rs`: when the deletion of the node ahead proves that a waiter is first, so that it
-//!   is granted without another list. Sessions of holders do not expire there: a hold ends earlier, with its lease.
+//!   can be granted without another list. Sessions of holders do not expire there: a hold ends earlier, with its lease.
 //!
-//! The simulation checks everything else, on the real code: who waits for whom, leases, and what happens to creates,
+//! The simulation checks everything else, with the real code: who waits for whom, leases, and what happens to creates,
 //! deletions and watches when a connection breaks.
 //!
-//! With all rules, the models are sound (`sound.rs`). Breaking each rule shows that the rule is needed (`broken.rs`).
+//! With all rules, no property fails (`sound.rs`). Breaking any single rule makes a property fail (`broken.rs`).
 //!
 //! These assumptions are not checked here:
-//! - ZooKeeper applies a session's creates and deletes once, numbers the creates of a directory in the order in which
-//!   they are applied, and never shows a session an older state than before;
-//! - it sends a session's events and answers in one order. When watches are set again, the missed events precede every
-//!   later answer. It does not send an event for a node that is unreadable at that time, which `opens.rs` checks;
-//! - a create in flight on a broken connection is applied within a time T after the connection broke, or never, and a
-//!   server that is queried after that shows it;
-//! - no one else deletes a client's nodes, except the operator in `opens.rs`, and directories are only deleted when
-//!   empty.
+//! - ZooKeeper applies each create and delete of a session once, numbers the creates in a directory in the order in
+//!   which they are applied, and never shows a session an older state after a newer one;
+//! - it sends the events and answers of a session in one order. When a client sets its watches again, events it missed
+//!   arrive before any later answer. Events for a node that is unreadable at that time are not sent (see `opens.rs`);
+//! - if a connection breaks while a create is in flight, the create is applied within a time T after that or never, and
+//!   a server that is queried after T shows its node;
+//! - nobody else deletes a client's nodes, except the operator in `opens.rs`, and only empty directories are deleted.
 //!
-//! Left out, because a hold may begin or end without them: kinds of locks other than the exclusive one (`opens.rs` has
-//! reads and writes), the in-process queue, and sequence numbers that overflow.
+//! Not modelled, because no hold begins or ends because of them: kinds of locks other than the exclusive one
+//! (`opens.rs` has read and write locks), the in-process queue, and the overflow of sequence numbers.
 //!
-//! The bounds are small by default, for unoptimised builds. `ZOOLOCK_MODEL=large` selects the large ones:
-//! two million states, in a few seconds with `--release`:
+//! The default bounds are small, for unoptimised builds. `ZOOLOCK_MODEL=large` selects large bounds, with two million
+//! states, which take a few seconds with `--release`:
 //!
 //! ```text
 //! ZOOLOCK_MODEL=large cargo test --release -p zoolock-model -- --nocapture --test-threads 1
@@ -42,7 +41,7 @@ mod nodes;
 #[path = "../../src/base/stay.rs"]
 mod stay;
 
-/// A stand-in for the module with which that code reports rare paths.
+/// A replacement for the module to which that code reports rare paths.
 mod base {
     pub(crate) mod sys {
         pub(crate) fn reached(_: &str) {}

@@ -1,29 +1,29 @@
-//! The model of a stay in a queue: when the deletion of the only node ahead is a grant, without another list. It has no
-//! time, one lock, and a client for each waiter. All other contenders have their own sessions, which are always
-//! healthy: one holds the lock at the beginning, and rivals are behind the waiters.
+//! A model of waiting in a queue: when is the deletion of the only node ahead a grant, without another list? It has one
+//! lock, no time, and a client for each waiter. All other contenders have their own sessions, which always stay alive:
+//! the first holder, and rivals behind the waiters.
 //!
-//! A waiter lists, and watches its own node and the two nearest ahead. If only one node is ahead, and its holder cannot
-//! downgrade in place, its deletion is the grant. The waiter's state is the library's own `Stay`. What a list shows
-//! ahead of a node remains valid, because a new node never comes before an existing one, except a downgraded read in
-//! the position of its write. Therefore, when the only node ahead is deleted, the waiter's node is first, provided that
-//! it existed at that instant. An operator may have deleted it, or its session may have expired.
+//! A waiter lists the nodes, and watches its own node and the two nearest ahead. If only one node is ahead, and its
+//! holder cannot downgrade it in place, its deletion is the grant. The waiter's state is the library's own `Stay`. What
+//! a list shows ahead of a node stays valid, because a new node never comes before an existing one, except that a
+//! downgraded read takes the position of its write. Therefore, when the only node ahead is deleted, the waiter's node
+//! is first, provided that it existed at that instant: an operator may have deleted it, or its session expired.
 //!
-//! Three parts run concurrently for each client. The server applies its requests in order, and sends answers and events
-//! in that order. The client's reader processes each message, and reports an event at once, or lists first and reports
-//! both. The waiter's thread may be arbitrarily slow: any other step may come before its own.
+//! For each client, three parts run concurrently. The server applies the client's requests in order, and sends answers
+//! and events in that order. The client's reader processes each message: it reports an event at once, or lists first
+//! and reports both. The waiter's thread may be arbitrarily slow: other steps may come before its next one.
 //!
-//! A grant is right if the node is or was first on the server. If it was first but no longer is, an operator has since
-//! deleted it, and the hold is lost like any other hold whose node was deleted. This model checks neither how that is
-//! detected nor the lease: a hold ends at the instant when its node is deleted, and faults do not affect the sessions
-//! of holders. A waiter that is granted without having been first holds without a node until its release.
+//! A grant is correct if the node is first on the server, or was first earlier. If it no longer is, an operator has
+//! deleted it since, and the hold is lost like any hold whose node was deleted. This model checks neither leases nor
+//! how losses are detected: a hold ends when its node is deleted, and faults never affect the sessions of holders. A
+//! waiter that is granted without having been first is a holder without a node until it releases.
 //!
-//! A client receives no event for a node that it may not read at that time. The waiter lists again later and is granted
-//! nevertheless. This applies to the nodes of other clients. If an operator hides and deletes a waiter's own node, the
-//! waiter may be granted without a node; this is a hold whose node was deleted, and is detected as such.
+//! A client receives no event for a node that it may not read at that time. If this is another client's node, the
+//! waiter lists again later, and is granted then. If an operator hides and deletes a waiter's own node, the waiter may
+//! be granted without a node; its hold is one whose node was deleted, and is detected as such.
 //!
-//! Left out: creates applied long after their connection broke, which are tested with the queue (their numbers are
-//! higher than those of all nodes that could have been listed); changes of a node while its watcher has no connection;
-//! several waiters of one client.
+//! Not modelled: creates that are applied long after their connection broke (their numbers are higher than those of all
+//! nodes that could have been listed; the tests of the queue cover them); changes of a node while its watcher has no
+//! connection; and several waiters of one client.
 
 mod world;
 
@@ -36,22 +36,22 @@ pub(crate) const ONE_HOLDER: &str = "never two holders";
 pub(crate) const FIRST: &str = "whoever holds is first";
 pub(crate) const NO_STUCK_WAITER: &str = "at rest, whoever waits waits for a holder";
 
-/// A rule broken on purpose, to prove that it is needed and that the check would detect the violation.
+/// A rule that is broken on purpose, to prove that it is needed and that the check detects the violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The waiter's own node is not watched, and was deleted before the one ahead.
+    /// The waiter does not watch its own node, which was deleted before the node ahead.
     OwnNotWatched,
-    /// Nodes watched before the session was resumed count as watched since. Missed events come in any order.
+    /// Watches set before the session was resumed count as uninterrupted. The events missed arrive in any order.
     WatchedBeforeResume,
-    /// An expectation from before the session was resumed remains valid.
+    /// What a waiter expects before its session is resumed remains valid afterwards.
     OutlivesResume,
-    /// The deletion of a node is expected to be a grant although another node is ahead.
+    /// The deletion of the nearest node is expected to be a grant although a second node is ahead.
     SecondIgnored,
-    /// The deletion of a write is expected to be a grant although its holder continues as a reader.
+    /// The deletion of a write is expected to be a grant although its holder may continue as a reader.
     DowngradeIgnored,
-    /// The server does not report that a node is missing when a watch for it is set.
+    /// When a client sets a watch, the server does not report that the node is missing.
     AbsenceIgnored,
-    /// Other events do not change the expectation, although one was the deletion of the waiter's own node.
+    /// No other event changes what the waiter expects, not even the deletion of the waiter's own node.
     NothingForgotten,
     /// Every event of the node ahead counts as its deletion.
     ChangeIsEnd,
@@ -59,47 +59,47 @@ pub(crate) enum Broken {
     EventsOvertaken,
     /// Nodes count as watched although the server refused the watch.
     RefusedIsWatched,
-    /// A waiter relies on events alone. It receives none for a node that it may not read.
+    /// A waiter relies on events alone, although it receives none for a node that it may not read.
     NeverLooksAgain,
 }
 
 /// The mode of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Mode {
-    /// Alone, and never downgraded.
+    /// Held alone, and never downgraded.
     #[default]
     Exclusive,
-    /// Alone. A read may replace it.
+    /// Held alone. A read may replace it.
     Write,
     /// Shared with other readers.
     Read,
 }
 
-/// The number of possible events, which makes the graph of states finite.
+/// How many of each event may happen, which keeps the graph of states finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Bounds {
     /// The mode of the first holder.
     pub(crate) holder: Mode,
     pub(crate) waiters: &'static [Mode],
-    /// Rivals behind all of these, with sessions of their own that are always healthy.
+    /// Rivals behind all waiters, with their own sessions, which always stay alive.
     pub(crate) rivals: u8,
-    /// Deletions by the operator.
+    /// Nodes that the operator deletes.
     pub(crate) deletions: u8,
-    /// Writes to nodes.
+    /// Changes of the data of nodes.
     pub(crate) changes: u8,
     pub(crate) give_ups: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
     /// How often waiters list without an event.
     pub(crate) looks: u8,
-    /// How many watched nodes of others become unreadable.
+    /// How many nodes become unreadable for the other clients that watch them.
     pub(crate) hides: u8,
     /// How many requests to watch a busy server refuses.
     pub(crate) refusals: u8,
 }
 
 impl Bounds {
-    /// The numbers are, in this order: deletions, changes, give-ups, cuts, expiries and looks.
+    /// The array contains, in this order: deletions, changes, give-ups, cuts, expiries, and lists without an event.
     pub(crate) fn new(
         holder: Mode,
         (waiters, rivals): (&'static [Mode], u8),
@@ -117,13 +117,13 @@ pub(crate) struct Opens {
     pub(crate) broken: Option<Broken>,
 }
 
-/// A step of the waiter with this number, or at this node.
+/// A step, with the number of a waiter or with a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    // Steps that clients and servers take by themselves, sooner or later.
-    /// The thread begins again, with a list or a new node.
+    // Steps that threads, readers and servers take by themselves sooner or later.
+    /// The thread starts over: it lists, or creates a new node.
     Begin(usize),
-    /// The thread decides, based on a list.
+    /// The thread decides what to do, based on a list.
     Decide(usize),
     /// The waiting thread is notified of an event.
     Hear(usize),
@@ -131,9 +131,9 @@ pub(crate) enum Action {
     Serve(usize),
     /// The reader processes the message at this position.
     Receive(usize, usize),
-    /// The thread has waited for long, and lists again. This only matters if an event was not sent.
+    /// The thread has waited for a long time, and lists again. This only matters if an event was not sent.
     Look(usize),
-    /// One of the missed events arrives.
+    /// One of the events missed while disconnected arrives.
     ReceiveMissed(usize, Node),
     Resume(usize),
 
@@ -225,7 +225,7 @@ impl Model for Opens {
     }
 }
 
-/// Whether these bounds allow it, its name, and whether a state shows it.
+/// Whether these bounds make it possible, its name, and whether a state shows it.
 type Sighting = (bool, &'static str, fn(&Opens, &World) -> bool);
 
 impl Opens {
@@ -300,14 +300,14 @@ impl Opens {
         }
     }
 
-    /// Returns whether nothing more happens without a user, an operator or a fault.
+    /// Returns whether nothing more happens without an action of a user or an operator, or a fault.
     fn is_at_rest(&self, world: &World) -> bool {
         let mut actions = Vec::new();
         (0..world.waiters.len()).for_each(|waiter| self.due(world, waiter, &mut actions));
         actions.is_empty()
     }
 
-    /// Each must occur in some state. Otherwise, the properties of all states would prove little.
+    /// Situations that must each occur in some state. If they did not, the checked properties would prove little.
     fn sightings(&self) -> impl Iterator<Item = Property<Opens>> {
         let Bounds { holder, waiters, deletions, cuts, hides, .. } = self.bounds;
         let all: [Sighting; 7] = [

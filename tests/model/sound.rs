@@ -1,4 +1,4 @@
-//! The protocol is sound if no rule is broken.
+//! No property fails while all rules are kept.
 
 use std::env;
 
@@ -15,7 +15,7 @@ fn opens_for_one_waiter() {
     opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
 }
 
-/// The node ahead may be unreadable when it is deleted.
+/// The node ahead may be unreadable when it is deleted. The waiter then receives no event.
 #[test]
 fn opens_for_a_waiter_that_is_not_notified() {
     for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
@@ -61,7 +61,7 @@ fn random_histories_of_the_table() {
     check::some("table, four calls", nodes, of_size(50_000, 1_000_000));
 }
 
-/// The bounds are, in this order: deletions, changes, give-ups, cuts, expiries and looks.
+/// The arrays contain, in this order: deletions, changes, give-ups, cuts, expiries, and lists without an event.
 fn opens(holder: Mode, (waiters, rivals): (&'static [Mode], u8), small: [u8; 6], large: [u8; 6]) {
     let bounds = opens::Bounds::new(holder, (waiters, rivals), of_size(small, large));
     let what = format!("opens, {waiters:?} behind {holder:?}");

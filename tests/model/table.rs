@@ -1,13 +1,13 @@
-//! The model of the table of nodes: the library's own `Table`, calls that create nodes in one directory, and a server.
-//! Calls may end at any time, connections break, and a server that was paused carries out creates late.
+//! A model of the table of nodes: the library's own `Table`, calls that create nodes in one directory, and a server.
+//! Calls may end at any time, connections may break, and a server that was paused executes creates late.
 //!
-//! Each connection has an order: the server carries out its requests in order, and the client receives the answers in
-//! that order. When it breaks, requests without an answer are lost. It is open whether their creates are carried out:
-//! the server of an earlier connection may do so until a session timeout after the first answer on a later one.
+//! Each connection keeps an order: the server executes its requests in order, and the client receives the answers in
+//! that order. If it breaks, requests without an answer are lost, but their creates may still be executed: the server
+//! of the broken connection may do so until a session timeout after the first answer on a later connection.
 //!
 //! Checked in each state: the table has an entry for each node that exists or may still appear; a node that a call owns
-//! is not deleted, and no node is deleted twice; and if all calls end now and there are no more faults, no node and no
-//! entry is left in the end, except those that the server refuses to delete.
+//! is not deleted, and no node is deleted twice; and if all calls ended now and no more faults occurred, no node and no
+//! entry would be left in the end, except for nodes that the server refuses to delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,20 +27,20 @@ const PLACE: u8 = 0;
 /// Room for more nodes than there can be.
 const ROOM: usize = 8;
 
-/// A rule for the callers of the table, broken on purpose.
+/// A rule that the callers of the table follow, broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A create without an answer counts as refused.
     LossIsRefusal,
-    /// A look that failed counts as one that found nothing.
+    /// A failed list counts as a list without nodes.
     FailureShowsNothing,
-    /// A look counts for the connection on which its answer arrives, although the previous connection broke in between.
+    /// A list counts for the connection on which its answer arrives, although the previous connection broke in between.
     LookMovesAlong,
-    /// The last look is sent without `sync`, so a follower that lags may answer it.
+    /// The last list is sent without `sync`, so a follower that lags may answer it.
     LastLookIsOld,
-    /// The client does not look again when the time is over.
+    /// The client does not list again when the time for late creates is over.
     TimeIgnored,
-    /// A call does not report the creates that it gives up.
+    /// When a call gives up its creates, it does not report them.
     KeptToItself,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Nodes {
     pub(crate) calls: usize,
     pub(crate) cuts: u8,
     pub(crate) ticks: u8,
-    /// How many creates, looks and deletions the server refuses.
+    /// How many creates, lists and deletions the server refuses.
     pub(crate) refusals: u8,
     pub(crate) broken: Option<Broken>,
 }
@@ -63,11 +63,11 @@ pub(crate) struct World {
     refusals: u8,
     is_look_refused: bool,
     calls: Vec<Call>,
-    /// A look that has begun, and is about to be sent.
+    /// A list that has begun, and is about to be sent.
     begun: Option<Look<u8>>,
     requests: Vec<Request>,
     answers: Vec<Answer>,
-    /// Creates that the server of an earlier connection may still carry out, and until when.
+    /// Creates that the server of an earlier connection may still execute, and the time until which it may.
     late: BTreeMap<usize, Option<u8>>,
     nodes: BTreeSet<usize>,
     /// The nodes that a lagging follower may show.
@@ -84,7 +84,7 @@ enum Call {
     /// The create is in the table, and about to be sent.
     Entered(Key, u64),
     Sent(Key, u64),
-    /// The create has no answer, and the call continues.
+    /// The create has received no answer, and the call continues.
     Unanswered(Key),
     Owns(Key),
     Over,
@@ -93,9 +93,9 @@ enum Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Request {
     Create(usize),
-    /// The list that a call sends.
+    /// A list that a call sends.
     List(usize),
-    /// The list that the table sends. The last one for an orphan shows the state of the leader.
+    /// A list that the table sends. The last one for an orphan shows the state of the leader.
     Look {
         is_last: bool,
     },
@@ -115,7 +115,7 @@ pub(crate) enum Action {
     Enter(usize),
     Send(usize),
     List(usize),
-    /// The call ends, or releases its node.
+    /// The call gives up, or releases its node.
     End(usize),
     SendLook,
     Serve,
@@ -124,7 +124,7 @@ pub(crate) enum Action {
     CarryOutLate(usize),
     Delete(usize),
     RefuseDelete(usize),
-    /// Someone else deletes a node that could not be deleted, and a list no longer shows it.
+    /// Another client deletes a node that could not be deleted, and a later list shows that the node is gone.
     Unstick(usize),
     Cut,
     /// The session ends.
@@ -199,7 +199,7 @@ impl World {
         let answer = match self.requests.remove(0) {
             Request::Create(call) => {
                 self.nodes.insert(call);
-                // A client always reads its own writes.
+                // A client always reads the nodes that it has created.
                 self.before.insert(call);
                 Answer::Created(call)
             }
@@ -343,7 +343,7 @@ impl World {
                     (None, false) => world.answer(broken),
                 }
             }
-            // This may take time only after a connection broke, or a look was refused.
+            // Deletions may need time only if a connection broke or a list was refused earlier.
             if time == 0 && !self.is_look_refused {
                 let waits = world.table.has_orphan_of(self.connection);
                 if waits || self.connection == 0 && world.table.leaving() > world.deleting.len() {

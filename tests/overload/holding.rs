@@ -1,4 +1,4 @@
-//! Clients that hold as many locks as a client may.
+//! Clients that hold as many locks as a client is allowed to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use common::*;
 const SESSION: Duration = Duration::from_secs(10);
 const THREADS: usize = 32;
 
-/// Locks as many paths of 20 bytes as the client may.
+/// Locks as many paths of 20 bytes as the client is allowed to.
 fn hold_all(client: &Client, of: &str) -> Vec<DistributedLock> {
     let next = AtomicUsize::new(0);
     let hold = || {
@@ -50,7 +50,7 @@ fn client_holds_ten_thousand_locks_and_the_server_survives_its_end() {
         assert!(locks.len() >= 10_000);
         wait_until("all are held", SOON, || are_held(locks));
     }
-    // All nodes are watched a quarter of the session timeout after the last grant, and again after a broken connection.
+    // All nodes are watched a quarter of a session timeout after the last grant, and again after a reconnect.
     let all = locks.iter().map(Vec::len).sum::<usize>();
     let watches = || server.metric("zk_watch_count").unwrap();
     wait_until("all are watched", SOON, || watches() >= all as u64);
@@ -66,7 +66,7 @@ fn client_holds_ten_thousand_locks_and_the_server_survives_its_end() {
     wait_until("all losses are detected", SOON, || {
         cut_off.stats().holds_lost == locks[1].len() as u64
     });
-    // The restarted server can read its log.
+    // The server can read its log when it is restarted.
     server.restart().unwrap();
     proxy.refuse(false);
     let lock = lock_of(&cut_off, "/cutoff/again");

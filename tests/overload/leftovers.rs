@@ -1,5 +1,5 @@
-//! Leftovers on a server that refuses deletions, does not answer, or is cut off. The numbers of nodes and requests are
-//! bounded, whatever the calls do.
+//! Nodes that are left behind on a server that refuses deletions, does not answer, or is cut off. Whatever the calls
+//! do, the numbers of such nodes and of requests are bounded.
 
 use std::array;
 use std::panic::{self, AssertUnwindSafe};
@@ -14,7 +14,7 @@ use common::*;
 
 const LONG: Duration = Duration::from_secs(40);
 
-/// Starts a server whose limit on log entries is as low as possible, given its `jute.maxbuffer`.
+/// Starts a server whose limit on log entries is the lowest that its `jute.maxbuffer` allows.
 pub(crate) fn strict_server() -> Server {
     Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
 }
@@ -33,14 +33,14 @@ fn children(probe: &Probe, path: &str) -> usize {
     probe.children(path).unwrap().len()
 }
 
-/// Creates a directory in which all clients may create nodes and none may delete them.
+/// Creates a directory in which all clients may create nodes, but none may delete them.
 fn without_delete(probe: &Probe, path: &str) {
     probe.create_all(path).unwrap();
     probe.delete(path).unwrap();
     probe.create_with_acl(path, b"", &[NO_DELETE]).unwrap();
 }
 
-/// Expects that the server can restart and read its log.
+/// Expects that the server can be restarted, for which it must read its log.
 fn starts_again(server: &Server) {
     server.restart().unwrap();
     println!("again: {:?}", client_of(&server.connect_string(), LONG).state());
@@ -86,7 +86,7 @@ fn leadership_without_delete_permission_leaves_one_node() {
 
 const THREADS: usize = 100;
 
-/// The timeout of each call: 50 ms, or more on a busy machine.
+/// Returns the timeout for each call: 50 ms, or more on a busy machine.
 fn patience(client: &Client) -> Duration {
     let lock = lock_of(client, "/patience");
     let turn = || {
@@ -98,7 +98,7 @@ fn patience(client: &Client) -> Duration {
     Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
 }
 
-/// A hundred threads try repeatedly with a short timeout while the server is paused, and afterwards.
+/// A hundred threads call repeatedly, with a short timeout, while the server is paused and afterwards.
 fn is_served_again_after_a_stall(session: Duration, path: &str) {
     let stall = Duration::from_secs(6);
     let server = strict_server();
@@ -124,7 +124,7 @@ fn is_served_again_after_a_stall(session: Duration, path: &str) {
         let (before, requests) = (served(), client.stats().requests - requests);
         server.resume().unwrap();
         let (resumed, mut nodes) = (Instant::now(), 0);
-        // As often as before, as opposed to once by chance.
+        // As often as before the stall, which rules out a single success by chance.
         wait_until("they are served again", SOON, || {
             nodes = nodes.max(children(&probe, path));
             served() > before + 20
@@ -148,14 +148,14 @@ fn is_served_again_after_a_stall(session: Duration, path: &str) {
     starts_again(&server);
 }
 
-/// Runs one load at a time, because two would disturb each other's measurements. The first stall ends connections.
+/// Runs the two loads one after the other, because they would disturb each other. The first stall breaks connections.
 #[test]
 fn load_is_served_again_after_a_stall_also_at_a_long_path() {
     is_served_again_after_a_stall(Duration::from_secs(10), "/stalled");
     is_served_again_after_a_stall(LONG, &path_of(400));
 }
 
-/// Returns the requests of this many threads that acquire in turn, with or without a cut that loses all their creates.
+/// Returns the number of requests of threads that acquire in turn, possibly with a cut that loses all their creates.
 fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
     let server = Server::start().unwrap();
     let (proxy, client) = behind_a_proxy_of(&server, LONG);
@@ -170,14 +170,14 @@ fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Each read has a node of its own, and threads do not wait for each other.
+                // Each read has its own node, so the threads do not wait for each other.
                 let lock = rw_of(&client, "/turns").reader();
                 lock.lock().unwrap();
                 lock.unlock().unwrap();
             });
         }
         if is_cut {
-            // Some creates are sent and lost. The other calls wait to be sent in the next transaction.
+            // Some creates are sent and lost. The creates of the other calls wait for the next transaction.
             wait_until("all have asked", SOON, || {
                 let stats = client.stats();
                 stats.waiting == threads && stats.requests - before >= 2
@@ -197,7 +197,7 @@ fn creates_lost_in_one_cut_at_most_double_the_requests() {
     const TURNS: usize = 400;
     let [calm, cut] = [false, true].map(|is_cut| requests_of_acquisitions(TURNS, is_cut));
     println!("{TURNS} acquisitions: {calm} requests, {cut} after a cut");
-    // A create, a list, a request for watches and a deletion, if no requests are shared.
+    // If no requests are shared: a create, a list, a request for watches and a deletion for each acquisition.
     let plain = 4 * TURNS as u64;
     assert!(cut <= 2 * plain, "{cut} requests instead of {plain}");
 }
@@ -211,7 +211,7 @@ fn permits_lost_in_one_cut_are_found_by_one_search() {
     let probe = Probe::connect(server.address()).unwrap();
     semaphore.acquire(1).unwrap().release().unwrap();
     let made = || children(&probe, "/permits/leases");
-    // The callers give up, so the client must search for all of these nodes.
+    // The callers give up, so the client must search for the nodes of all these creates.
     let creates = proxy.on(Op::Create).path_contains("leases").hold_request();
     thread::scope(|scope| {
         let token = CancelToken::new();

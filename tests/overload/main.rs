@@ -1,4 +1,4 @@
-//! Many holds and waiters of one client, and requests that busy servers refuse.
+//! One client with many holds and waiters, and busy servers that refuse requests.
 
 mod holding;
 mod leftovers;

@@ -145,7 +145,7 @@ public final class CuratorPeer {
         taken = () -> {
             over.countDown();
             thread.shutdown();
-            // The selector releases its mutex on this thread.
+            // The selector releases its mutex on this thread, so wait for the thread to end.
             if (!thread.awaitTermination(1, TimeUnit.MINUTES)) {
                 throw new IllegalStateException("the selector still leads");
             }
@@ -180,7 +180,7 @@ public final class CuratorPeer {
         String before = alone ? Files.readString(counter).trim() : "";
         Thread.sleep(1);
         if (alone) {
-            // An empty file, which occurs only with two holders, counts as zero.
+            // The file is empty only if another holder is writing it. This counts as zero.
             int visits = before.isEmpty() ? 0 : Integer.parseInt(before);
             Files.writeString(counter, Integer.toString(visits + 1));
         }

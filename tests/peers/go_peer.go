@@ -20,7 +20,7 @@ func main() {
 	server, who := os.Args[1], os.Args[2]
 	conn, _, err := zk.Connect([]string{server}, 20*time.Second)
 	if err == nil {
-		// Waits for the connection.
+		// The answer to this request shows that the connection is established.
 		_, _, err = conn.Exists("/")
 	}
 	answer(err)
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// When the lines end, the process ends, whatever it is waiting for.
+// When standard input ends, the process exits, even if it is waiting for the lock.
 func readLines(lines chan<- string) {
 	scanner := bufio.NewScanner(os.Stdin)
 	for scanner.Scan() {
@@ -86,7 +86,7 @@ func (p *peer) turn(folder, path string) error {
 	return p.taken.Unlock()
 }
 
-// Follows the rules of the monitor, described in src/monitor.rs.
+// Visits the monitor, by the rules in src/monitor.rs.
 func visit(folder, who string) error {
 	own := filepath.Join(folder, "in", "lock."+who+".0")
 	file, err := os.OpenFile(own, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -115,7 +115,7 @@ func visit(folder, who string) error {
 	if err != nil {
 		return err
 	}
-	// An empty file, which occurs only with two holders, counts as zero.
+	// The file is empty only if another holder is writing it. This counts as zero.
 	count, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	time.Sleep(time.Millisecond)
 	if err = os.WriteFile(counter, []byte(strconv.Itoa(count+1)), 0o644); err != nil {

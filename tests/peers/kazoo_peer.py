@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from kazoo_permit import permit
 from lines import answer, read_lines
 
-# The node names of other clients that exclude a mutex, a read lock and a write lock.
+# The patterns for node names of other clients that exclude a mutex, a read lock and a write lock.
 OTHERS = {
     "lock": ["-lock-"],
     "plain": [],

@@ -1,4 +1,4 @@
-//! Runs the examples as a reader would run them. Each must do and print what it promises, and end.
+//! Runs the examples as a reader would run them. Each must do and print what it promises, and then exit.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,7 +11,7 @@ use std::thread;
 
 use common::*;
 
-/// The examples that are packages of their own because of their dependencies.
+/// The examples that are separate packages because of their dependencies.
 const PACKAGES: [&str; 4] = ["asynchronous", "opentelemetry_spans", "prometheus", "web_service"];
 
 /// Builds an example, unless a full `cargo test` has already done so, and returns its path.
@@ -30,13 +30,13 @@ fn built(example: &str) -> PathBuf {
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example} does not build: {errors}");
-    // The path is <target>/<profile>/deps/programs-<hash>.
+    // The path of this test is <target>/<profile>/deps/programs-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
     profile.join(if has_package { "" } else { "examples" }).join(example)
 }
 
-/// Starts an example with a path of its own.
+/// Starts an example that uses this path as its root.
 fn start(example: &str, path: &str, arguments: &[&str]) -> Beside {
     let mut command = Command::new(built(example));
     command.args(arguments).env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()));
@@ -44,20 +44,20 @@ fn start(example: &str, path: &str, arguments: &[&str]) -> Beside {
     Beside::start(command)
 }
 
-/// Returns the whole output of an example, and how it ended.
+/// Waits for an example to exit, and returns its status and its whole output.
 fn ended(mut running: Beside) -> (ExitStatus, String) {
     let status = running.status();
     (status, running.said().iter().map(|line| format!("{line}\n")).collect())
 }
 
-/// Returns the whole output of an example, whose exit code must be zero.
+/// Waits for an example to exit with code 0, and returns its whole output.
 fn said(running: Beside) -> String {
     let (status, said) = ended(running);
     assert!(status.success(), "it ended with {status}");
     said
 }
 
-/// Runs an example on its own, and returns its output.
+/// Runs an example below a fresh path and without arguments, and returns its output.
 fn run(example: &str) -> String {
     said(start(example, &fresh_path(example), &[]))
 }
@@ -69,7 +69,7 @@ fn assert_says(said: &str, expected: &[&str]) {
     }
 }
 
-/// Examples that report at the end whether everything happened as it should.
+/// Examples that take no arguments and print at the end whether everything happened as it should.
 const ALONE: [(&str, &[&str]); 7] = [
     ("quickstart", &["held, with fencing token ", "\nstep 3, ", "\nreleased\n"]),
     ("leader_election", &[" leads, term ", "\nfour terms, one leader at a time\n"]),
@@ -128,11 +128,11 @@ fn batch_begins_after_one_that_hangs_is_aborted() {
     };
     let (status, hung) = ended(start("batch", &path, &["hang"]));
     assert_eq!(status.signal(), Some(Signal::SIGABRT as i32));
-    assert_says(&hung, &["it was held for longer than its options allow"]);
+    assert_says(&hung, &["it was held for longer than hold_at_most or expire_in allows"]);
     let next = said(start("batch", &path, &[]));
     assert!(next.ends_with("all done\n"), "{next}");
     let pause = begun(&next, "step 1") - begun(&hung, "step 2");
-    // The longest step.
+    // Longer than the longest step takes.
     assert!(pause > 1900, "{pause} ms");
 }
 
@@ -140,7 +140,7 @@ fn batch_begins_after_one_that_hangs_is_aborted() {
 fn fenced_register_loses_no_update_of_a_stopped_process() {
     let said = run("fenced_register");
     let (before, behind) = said.split_once("goes on\n").expect("it goes on");
-    // When the stopped holder continued, the next holder had already read, but not yet written.
+    // At this point, the next holder had already read, but not yet written.
     assert_eq!(before.matches(" has claimed, and has read 0\n").count(), 2);
     assert!(!before.contains("has written"));
     assert!(behind.lines().next().expect("a line").contains(" is refused: "));
@@ -170,8 +170,8 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
     };
     let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
     wait_until("it is ready", SOON, is_ready);
-    // On a busy machine, ZooKeeper's answer may arrive too late. The service then reports that, but may have counted
-    // nevertheless.
+    // On a busy machine, ZooKeeper's answer may arrive too late. The service then answers 503, but may have counted the
+    // reservation nevertheless.
     let (mut asked, mut count) = (0, None);
     wait_until("a lamp is reserved", SOON, || {
         let answer = ask(&items, "POST /items/lamp/reserve");

@@ -1,4 +1,4 @@
-//! Locks over TLS and SASL: they survive broken connections, and refused clients get the reason.
+//! Locks over TLS and SASL. They survive broken connections, and clients that are refused receive the reason.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn builder(secured: &Secured, hosts: &str, user: &str, password: &str) -> Client
 fn secured_lock_survives_a_cut_and_is_lost_in_time() {
     let secured = Secured::start();
     let proxy = FaultProxy::start(secured.server.secure_address()).unwrap();
-    // Ann can contend as well, but no other user, with any certificate.
+    // Ann may contend as well. Any other user is denied, whatever its certificate.
     let acl = Acl::none().and("sasl", "bob", Permissions::ALL);
     let acl = acl.and("sasl", "ann", Permissions::CONTEND);
     let bob = builder(&secured, &proxy.connect_string(), "bob", BOB).acl(acl.clone());

@@ -1,5 +1,5 @@
-//! Locks of a client that connects with SASL and TLS, with settings from the environment and a file. None of its
-//! secrets may ever be printed.
+//! Locks of a client that connects with TLS and SASL, with settings from the environment and from a file. Its secrets
+//! must never be printed.
 
 mod locks;
 mod secrets;

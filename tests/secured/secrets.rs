@@ -1,4 +1,4 @@
-//! Checks that nothing that any kind of client logs or prints contains a secret.
+//! Checks that nothing that a client of any kind logs or prints contains a secret.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use common::*;
 
 static LOGGED: Everything = Everything(Mutex::new(String::new()));
 
-/// A logger for all targets and levels.
+/// A logger that keeps the lines of all targets and levels.
 struct Everything(Mutex<String>);
 
 impl Log for Everything {
@@ -62,7 +62,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         let ends = (&held, lock.unlock(), client.contenders(lock.path()), client.close());
         let _ = writeln!(shown, "{lock:?} {ends:?} {:?}", client.stats());
     }
-    // As the value of each variable that names a file, and as a part of a malformed value.
+    // Secrets as the value of each variable that names a file, and as a part of a malformed value.
     let other = secured.write("other.pem", &format!("sasl:bob:{BOB}\n")).into_os_string();
     for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY"] {
         for file in [file("key.pem"), other.clone()] {
@@ -79,7 +79,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         }
     }
     let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // Each client's lines are written in order, but asynchronously.
+    // Each client logs its lines in order, but asynchronously.
     wait_until("a resume and a refusal are logged", SOON, || {
         let logged = logged();
         logged.contains("Resumed") && logged.contains("refused the SASL user \"ann\"")

@@ -1,4 +1,4 @@
-//! Settings from the environment, and their effects on the servers.
+//! Settings from the environment, and their effects on a server.
 
 use std::{env, iter};
 
@@ -7,7 +7,7 @@ use zoolock::{Client, ClientBuilder, DistributedLock, Error, Registration, Resul
 use common::secured::{ANN, BOB, Secured};
 use common::*;
 
-/// Returns the error that a client with these settings gets.
+/// Returns the client's session timeout, and whether it has acquired the lock at this path.
 fn taken(client: &Client, path: &str) -> Result<String> {
     let lock = DistributedLock::new(client, path)?;
     Ok(format!("{:?}, taken: {}", client.session_timeout(), lock.try_lock()?))
@@ -16,7 +16,7 @@ fn taken(client: &Client, path: &str) -> Result<String> {
 #[test]
 fn settings_of_the_environment_reach_the_servers() {
     if let Ok(path) = env::var(OWN_PROCESS) {
-        // On a busy machine, the first answer may be late, even later than the session timeout.
+        // On a busy machine, the first answer may arrive late, even later than the session timeout.
         let connect = |builder: ClientBuilder| builder.connect_timeout(SOON).connect();
         let mut tries = iter::repeat_with(|| ClientBuilder::from_env().and_then(connect));
         let is_late = |error: &Error| error.to_string().ends_with("the session has expired");
@@ -43,7 +43,7 @@ fn settings_of_the_environment_reach_the_servers() {
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
         (&[("ZOOKEEPER_SESSION_TIMEOUT", "5.5")], "5.5s, taken: true"),
-        // Ann has the same certificate, which also grants access to the node.
+        // Ann has the same certificate as Bob, which also grants access to the node.
         (&[("ZOOKEEPER_AUTH", &*format!("sasl:ann:{ANN}"))], "7s, taken: true"),
         (&[("ZOOKEEPER_AUTH", "sasl:ann:wrong")], "the server refused the SASL user"),
         (&[("ZOOKEEPER_AUTH", "digest:ann:x")], "permission denied at"),
@@ -54,7 +54,7 @@ fn settings_of_the_environment_reach_the_servers() {
             &format!("invalid ZOOKEEPER_CACERT: {key:?}: the TLS roots"),
         ),
         (&[("ZOOKEEPER_CERT", &key)], &format!("invalid ZOOKEEPER_CERT: {key:?} with ")),
-        // The certificate is not the cause here.
+        // The error must not be attributed to the certificate.
         (
             &[
                 ("ZOOKEEPER_CACERT", ""),
@@ -91,19 +91,19 @@ fn session_is_ended_from_outside_with_the_same_settings() {
     let guard = lock.acquire().unwrap();
     let registration = client.registration().unwrap();
     assert!(secured.secrets_in(&format!("{registration:?}")).is_empty());
-    // Another process would do the same. A busy server may answer late.
+    // Another process would use the text in this way. On a busy server, the answer may be late.
     let other = Registration::from_text(&registration.to_text()).unwrap();
     assert_eq!((&other, Some(other.session_id())), (&registration, client.session_id()));
     wait_until("a server has ended the session", SOON, || other.end_session().is_ok());
     println!("lost after {:?}", await_lost(&guard));
-    // A file without an end is not read: "/dev/zero".
+    // "/dev/zero" is not read to its end, because it has none.
     let text = registration.to_text();
     let file = text.lines().find(|line| line.starts_with("ZOOKEEPER_CACERT=")).unwrap();
     let endless = text.replace(file, "ZOOKEEPER_CACERT=2f6465762f7a65726f");
     let error = Registration::from_text(&endless).unwrap().end_session().unwrap_err();
     assert!(error.to_string().contains("/dev/zero"), "{error}");
 
-    // No other process can use settings that the program itself made, or those that no variable can represent.
+    // Another process cannot use settings that only this program can create, or that cannot be put into variables.
     let builder = || Client::builder(secured.hosts());
     for other in [
         builder().tls(Tls::new()),

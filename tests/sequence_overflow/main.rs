@@ -1,7 +1,7 @@
-//! The overflow of ZooKeeper's sequence numbers, on a server that has reached it. The last normal node has the number
-//! 2147483646. After it, servers from 3.6 on use 2147483647 forever, or negative numbers for concurrent creates.
-//! Contention and faults after the overflow are left to the simulation, where some directories have reached their last
-//! numbers.
+//! The overflow of ZooKeeper's sequence numbers, on a server that has reached it. The last regular number is
+//! 2147483646. All later nodes get 2147483647 on servers from 3.6 on, except that concurrent creates may get negative
+//! numbers. Contention and faults after the overflow are tested by the simulation, in which some directories have
+//! reached their last number.
 
 mod order;
 
@@ -9,10 +9,10 @@ use zoolock::{Client, Lock};
 
 use common::*;
 
-/// The number after the last normal one.
+/// The number after the last regular one.
 const END: i32 = i32::MAX;
 
-/// A directory with a chosen counter, on a server that only this binary uses.
+/// A directory whose sequence counter is set by the test, on a server that only this binary uses.
 struct Stage {
     server: &'static CountingServer,
     probe: Probe,
@@ -20,7 +20,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sets the number of the next node. Returns `None` if the test has to be skipped.
+    /// Creates a directory whose next node has this number. Returns `None` if the test has to be skipped.
     fn new(name: &str, number: i32) -> Option<Stage> {
         let server = CountingServer::shared()?;
         let probe = Probe::connect(server.address()).unwrap();
@@ -39,7 +39,7 @@ impl Stage {
         client_of(&self.server.connect_string(), SESSION)
     }
 
-    /// Returns the nodes in the order of their creation.
+    /// Returns the directory's nodes in the order of their creation.
     fn nodes(&self) -> Vec<String> {
         let listed = self.probe.children(&self.path).unwrap();
         let stat = |node: &String| self.probe.stat(&format!("{}/{node}", self.path)).unwrap();
@@ -53,7 +53,7 @@ impl Stage {
         wait_until("nothing is left", SOON, || self.nodes().is_empty());
     }
 
-    /// Starts a waiter, and returns when its node exists.
+    /// Starts a waiter, and waits until its node exists.
     fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
         let before = self.nodes();
         let visitor = Visitor::start(lock);
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// Returns the number that the server appended.
+/// Returns the sequence number in the name of a node.
 fn number(node: &str) -> i32 {
     let markers = ["lock-", "lease-", "__READ__", "__WRIT__"];
     let numbers = markers.iter().find_map(|marker| node.split_once(marker));

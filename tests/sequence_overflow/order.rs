@@ -1,4 +1,4 @@
-//! Waiters acquire the lock in order of arrival, whatever their numbers are.
+//! Waiters acquire the lock in the order in which they queued, whatever their numbers are.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zoolock::{HoldState, Lock, LockOptions, LossReason};
 use super::{END, Stage, number};
 use common::*;
 
-/// One visitor holds the lock and five queue. Before a visitor with a number, the counter is set to that.
+/// One visitor holds the lock and five queue behind it. If `set` has a number, the next node gets that number.
 fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     let clients = set.map(|_| stage.client());
     let path = stage.path.as_str();
@@ -27,7 +27,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     queue[0].comes_in();
     let nodes = stage.nodes();
     println!("{nodes:?}");
-    // `contenders` lists the same order.
+    // `contenders` lists the nodes in the same order.
     let seen = clients[0].contenders(path).unwrap();
     let seen: Vec<_> = seen.iter().map(|one| (&one.node, one.holds, one.sequence)).collect();
     let expected = nodes.iter().enumerate();
@@ -48,7 +48,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
 fn queue_is_fifo_whatever_the_sequence_numbers_say() {
     let begins = [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50];
     let begins = begins.map(|number| [Some(number), None, None, None, None, None]);
-    // The numbers that concurrent creates get, or that follow when an older server takes over.
+    // Numbers that concurrent creates may get, or that may follow when an older server takes over.
     let opposite = [-5, -1000, i32::MIN + 5, i32::MIN, END, END];
     let mixed = [END - 1, -2, END, i32::MIN, END, -7];
     for set in begins.into_iter().chain([opposite, mixed].map(|numbers| numbers.map(Some))) {
@@ -57,7 +57,7 @@ fn queue_is_fifo_whatever_the_sequence_numbers_say() {
     }
 }
 
-/// After the overflow, a read shares the node of its write, which another object may have created.
+/// After the overflow, a downgraded read keeps the node of its write, even if another object created that node.
 #[test]
 fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
     let Some(stage) = Stage::new("end-rw", END) else { return };
@@ -98,7 +98,7 @@ fn write_that_outlives_a_read_at_its_node_is_notified_of_its_loss() {
     assert_eq!(hold.state(), HoldState::Lost(LossReason::NodeDeleted));
 }
 
-/// All turns have the same number, so the number does not show to which call the permits belong.
+/// All turn nodes have the same number, so the number does not show which permits belong to which call.
 #[test]
 fn permit_stays_held_while_its_client_waits_for_another() {
     let Some(stage) = Stage::new("seen-permits", 0) else { return };

@@ -1,5 +1,5 @@
-//! Finds in the sources the events that the simulation has to reach: the probes of the library and the client, the
-//! simulation's own counts, and the variants of some enums. They therefore need not be listed by hand.
+//! Finds the events that the simulation has to reach, so that they need not be listed by hand: the probes of the
+//! library and the client, the simulation's own counts, and the variants of some enums.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ fn main() {
     fs::write(PathBuf::from(out).join("found.rs"), tables).expect("the tables can be written");
 }
 
-/// Enums whose variants are counted: the prefix of their counts, the file and the name of the enum.
+/// Enums whose variants are counted. For each: the prefix of its counts, its file, and its name.
 const ENUMS: &[(&str, &str, &str)] = &[
     ("error", "src/base/error.rs", "Error"),
     ("fault", "tests/simulation/src/plan.rs", "FaultKind"),
@@ -54,7 +54,7 @@ const ENUMS: &[(&str, &str, &str)] = &[
     ("raw", "tests/simulation/src/raw/watches.rs", "WatchKind"),
 ];
 
-/// Names that were found, and the file of each.
+/// The names that were found, each with the file in which it was found.
 type Found = BTreeMap<String, String>;
 
 fn table(name: &str, found: &Found) -> String {
@@ -88,7 +88,7 @@ fn line(text: &str, at: usize) -> usize {
     text[..at].lines().count().max(1)
 }
 
-/// Returns the first string after each occurrence of `call`. Skips comments and calls without a string literal.
+/// Returns the first string after each occurrence of `call`. Skips comments, and calls without a string literal.
 fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     let is_code = |at: usize| {
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -99,12 +99,12 @@ fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     calls.map(|(at, _)| (at, literal(&text[at..]))).collect()
 }
 
-/// Returns the first string in a text. None of the searched strings contains a quote.
+/// Returns the first string in a text. Quotes in strings need not be handled, because no such string contains any.
 fn literal(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or_default()
 }
 
-/// Returns the variants of the enum whose declaration starts with this text.
+/// Returns the variants of the enum whose declaration begins with `enumeration`.
 fn variants<'a>(text: &'a str, enumeration: &str) -> Vec<(usize, &'a str)> {
     let start = text.find(enumeration).expect("an enum");
     let end = start + text[start..].find("\n}").expect("its end");

@@ -1,4 +1,4 @@
-//! Build script of a crate that is compiled with the simulation's implementation of `sys`.
+//! The build script of the crates that are compiled with the simulation's implementation of `sys`.
 
 fn main() {
     println!("cargo::rerun-if-changed=../system.rs");

@@ -1,4 +1,4 @@
-//! Permissions: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Without I/O.
+//! Permissions: ACLs of the schemes `world`, `auth`, `digest` and `ip`. No I/O.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,7 @@ use sha1_smol::Sha1;
 
 use crate::terms::Refused;
 
-/// Permissions are bits.
+/// Permissions are sets of these bits.
 pub(crate) mod permission {
     pub(crate) const READ: i32 = 1;
     pub(crate) const WRITE: i32 = 2;
@@ -19,7 +19,7 @@ pub(crate) mod permission {
     pub(crate) const ALL: i32 = 31;
 }
 
-/// One entry of an ACL.
+/// An entry of an ACL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Acl {
     pub(crate) permissions: i32,
@@ -33,14 +33,14 @@ impl Acl {
     }
 }
 
-/// The scheme of users with all permissions. Clients cannot authenticate with it.
+/// The scheme of users with all permissions. Clients cannot authenticate with this scheme.
 const SUPER: &str = "super";
 
-/// An identity that a connection has proved.
+/// An identity that a connection has authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Id {
     scheme: String,
-    /// The name in the scheme.
+    /// The name of the identity in this scheme.
     name: String,
 }
 
@@ -49,7 +49,7 @@ impl Id {
         Id { scheme: scheme.to_owned(), name }
     }
 
-    /// Returns the scheme, and the user, without the hash of a password.
+    /// Returns the scheme and the user. The hash of the password is left out.
     pub(super) fn user(&self) -> (&str, &str) {
         let user = match &*self.scheme {
             "digest" => self.name.split(':').next().unwrap_or_default(),
@@ -59,27 +59,25 @@ impl Id {
     }
 }
 
-/// What a client can find out about a node that it may not read. This depends on the release, because the fix of
-/// CVE-2024-23944 restricted it.
+/// What a client can find out about a node that it may not read. This depends on the release of ZooKeeper, because the
+/// fix of CVE-2024-23944 restricts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRules {
-    /// `exists` answers every client, and every watcher receives events: up to ZooKeeper 3.8.3 and
-    /// 3.9.1.
+    /// `exists` answers every client, and every watcher receives events: up to ZooKeeper 3.8.3 and 3.9.1.
     Open,
-    /// `exists` answers every client. A watcher does not receive an event if its client may not read
-    /// the node when it happens: Debian's 3.8.0.
+    /// `exists` answers every client. A watcher receives no event if its client may not read the node at the time of
+    /// the event: Debian's 3.8.0.
     Events,
-    /// As [`Events`](Self::Events), and `exists` fails with `NoAuth`:
-    /// ZooKeeper 3.8.4, 3.9.2 and later.
+    /// Like [`Events`](Self::Events), but `exists` fails with `NoAuth`: ZooKeeper 3.8.4, 3.9.2 and later.
     #[default]
     EventsAndExists,
 }
 
-/// Adds the identity that these credentials authenticate, if it is a new one.
+/// Adds the identity that these credentials authenticate, unless it has been added already.
 pub(super) fn authenticate(ids: &mut Vec<Id>, scheme: &str, secret: &[u8]) -> Result<(), Refused> {
     match scheme {
-        // The address of a connection is one of its identities from the start.
+        // A connection has its address as an identity from the start.
         "ip" => Ok(()),
         "digest" => {
             let user = String::from_utf8_lossy(secret);
@@ -95,19 +93,19 @@ pub(super) fn authenticate(ids: &mut Vec<Id>, scheme: &str, secret: &[u8]) -> Re
     }
 }
 
-/// Returns the ACL of nearly all nodes, which is stored once.
+/// Returns the ACL that nearly all nodes have. It is stored only once.
 pub(super) fn open() -> Arc<[Acl]> {
     static OPEN: LazyLock<Arc<[Acl]>> =
         LazyLock::new(|| [Acl::new(permission::ALL, "world", "anyone")].into());
     Arc::clone(&OPEN)
 }
 
-/// Returns the identity that has all permissions.
+/// Returns the identity with all permissions.
 pub(super) fn superuser() -> Id {
     Id::new(SUPER, String::new())
 }
 
-/// Returns the ACL that a node gets: without duplicates, and with `auth` replaced by identities.
+/// Returns the ACL that a new node gets: duplicates are removed, and `auth` is replaced by the client's identities.
 pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, Refused> {
     if Arc::ptr_eq(acl, &open()) {
         return Ok(Arc::clone(acl));
@@ -138,13 +136,13 @@ pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, Refuse
     }
 }
 
-/// Returns whether servers accept the id as a name and a hash. They split it as Java does: empty
-/// parts at the end do not count.
+/// Returns whether servers accept the id as a name and a hash. They split it as Java does, which ignores empty parts at
+/// the end.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
 
-/// Returns an address and the number of its first bits that matter, from `10.0.0.0/8` or a single address.
+/// Returns an address and how many of its first bits matter, given `10.0.0.0/8` or a single address.
 fn network(id: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = id.split_once('/').map_or((id, None), |(ip, bits)| (ip, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
@@ -153,8 +151,7 @@ fn network(id: &str) -> Option<(IpAddr, u32)> {
     (bits <= all).then_some((address, bits))
 }
 
-/// Returns whether the client's address is in the network. Clients use IPv4, the only protocol that
-/// the server listens on.
+/// Returns whether the client's address is in the network. Clients use IPv4, because the server listens only on that.
 fn is_in(id: &str, client: &str) -> bool {
     match (network(id), client.parse::<Ipv4Addr>()) {
         (Some((IpAddr::V4(address), bits)), Ok(client)) => {
@@ -165,7 +162,7 @@ fn is_in(id: &str, client: &str) -> bool {
     }
 }
 
-/// Checks that an entry allows one of these permissions.
+/// Checks that the ACL grants one of these permissions to one of these identities.
 pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: i32) -> Result<(), Refused> {
     let is_for = |entry: &Acl| {
         let is_own = |id: &str| match entry.scheme.as_str() {
@@ -182,7 +179,7 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: i32) -> Result<(), Refused>
     }
 }
 
-/// Returns the ACL for clients that may read it but not set it: without hashes of passwords.
+/// Returns the ACL for clients that may read it but not set it: the hashes of passwords are removed.
 pub(super) fn hidden(acl: &[Acl]) -> Vec<Acl> {
     let mut shown = acl.to_vec();
     for entry in shown.iter_mut().filter(|entry| entry.scheme == "digest") {
@@ -196,7 +193,7 @@ pub(super) fn hidden(acl: &[Acl]) -> Vec<Acl> {
 mod tests {
     use super::*;
 
-    /// What older servers refuse, so that the differential test leaves it out.
+    /// Older servers refuse such addresses, so the differential test does not cover them.
     #[test]
     fn ipv6_addresses_are_accepted_and_match_nobody() {
         let own = vec![Id::new("ip", "127.0.0.1".to_owned())];

@@ -1,15 +1,15 @@
-//! Encodes what servers send: answers and events. Without I/O.
+//! Encodes what servers send: answers and events. No I/O.
 
 use crate::access::Acl;
 use crate::terms::{EventType, Stat};
 use crate::wire::Put;
 
-/// The number of an event, instead of a request's number.
+/// The xid of an event. An answer has its request's xid instead.
 pub(crate) const EVENT: i32 = -1;
 
-/// Returns a frame: this body after its length.
+/// Returns a frame: the length of this body, and the body.
 pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    // Most answers are shorter.
+    // This capacity suffices for most answers.
     let mut out = Vec::with_capacity(160);
     out.put_int(0);
     body(&mut out);
@@ -18,8 +18,8 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Returns the answer to the first request of a connection. A timeout of 0 means that the session has ended. ClickHouse
-/// Keeper sends no password, and does not state whether it accepts writes.
+/// Returns the answer to a handshake. A timeout of 0 means that the session has ended. ClickHouse Keeper sends no
+/// password, and does not report whether it accepts writes.
 pub(crate) fn connected(timeout: i32, session: i64, password: Option<&[u8]>) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);
@@ -70,8 +70,8 @@ pub(crate) fn acl(out: &mut Vec<u8>, acl: &[Acl]) {
     }
 }
 
-/// Encodes the beginning of a result of a `multi`, its code and its error; with `None`, the end. The operations of a
-/// request begin in the same way, with the error -1.
+/// Encodes the header of a result of a `multi`, which consists of its code and its error, or, for `None`, the end. In a
+/// request, the header of an operation has the same form, with the error -1.
 pub(crate) fn multi_header(out: &mut Vec<u8>, result: Option<(i32, i32)>) {
     let (code, error) = result.unwrap_or((-1, -1));
     out.put_int(code);

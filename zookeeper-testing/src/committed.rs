@@ -1,18 +1,18 @@
-//! The transactions that a quorum has agreed on, for checkers of the clients' behaviour.
+//! The transactions on which a quorum has agreed, for checkers of clients.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-/// One transaction.
+/// A transaction.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// Its number, which increases.
+    /// Its id. Later transactions have higher ids.
     pub zxid: i64,
     /// When it was committed.
     pub at: Instant,
     /// The session that caused it, or 0.
     pub session: i64,
-    /// Whether it ends the session.
+    /// Whether it ends its session.
     pub is_close: bool,
     /// The changes, in order.
     pub changes: Vec<Change>,
@@ -34,7 +34,7 @@ pub enum ChangeKind {
     Created {
         /// The initial data.
         data: Arc<[u8]>,
-        /// The session that it belongs to, or 0.
+        /// The session that owns the node, or 0.
         owner: i64,
     },
     /// It was deleted.

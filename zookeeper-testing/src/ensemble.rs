@@ -1,9 +1,9 @@
-//! An ensemble of servers without threads, sockets and clocks. Bytes and instants go in; bytes,
-//! ends of connections and the next instant come out. A seed decides the rest.
+//! An ensemble of servers without threads, sockets or clocks. Its inputs are bytes and instants; its outputs are bytes,
+//! ends of connections, and the next instant. A seed determines everything else.
 //!
-//! The servers behave like ZooKeeper's. The leader alone expires sessions and validates writes.
-//! Followers lag, report signs of life twice a tick, and answer reads by themselves, even under a
-//! deposed leader. A `Server` is an ensemble of one.
+//! The servers behave like ZooKeeper's. Only the leader expires sessions and validates writes. Followers lag, report
+//! their sessions' signs of life twice per tick, and answer reads by themselves, even after their leader was deposed. A
+//! `Server` is an ensemble of one.
 
 mod chance;
 mod events;
@@ -32,16 +32,16 @@ use serving::ServerConnection;
 pub use settings::Settings;
 use settings::Time;
 
-/// Something that is to be sent on a connection.
+/// What has to be sent on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outgoing {
-    /// One frame.
+    /// A frame.
     Bytes(Vec<u8>),
-    /// The end of the connection, after all earlier frames.
+    /// The end of the connection. All earlier frames are sent before.
     End,
 }
 
-/// The servers, their connections, and the events to come.
+/// The servers, their connections, and the pending events.
 #[derive(Debug)]
 pub struct Ensemble {
     settings: Settings,
@@ -51,22 +51,22 @@ pub struct Ensemble {
     servers: Vec<Member>,
     reigns: Vec<Reign>,
     tree: Tree,
-    /// Transactions that a quorum has and some server has not applied.
+    /// Transactions that a quorum has accepted, but that some server has not applied yet.
     log: VecDeque<Arc<Transaction>>,
     dropped: usize,
-    /// The last transaction that a quorum has, and the last one that was proposed.
+    /// The last transaction that a quorum has accepted, and the last one that was proposed.
     committed: i64,
     proposed: i64,
     epoch: i64,
-    /// The sessions that a quorum has, with their timeouts.
+    /// The sessions known to a quorum, with their timeouts.
     sessions: BTreeMap<i64, Time>,
     last_session: i64,
     connections: BTreeMap<u64, ServerConnection>,
     last_connection: u64,
-    /// Sessions whose connections are always broken at once.
+    /// Sessions whose connections are broken as soon as they are opened.
     suspended: BTreeSet<i64>,
     outgoing: Vec<(u64, Outgoing)>,
-    /// The committed transactions, if the settings keep them.
+    /// The committed transactions, if the settings require that they are recorded.
     recorded: Option<Vec<Committed>>,
 }
 
@@ -108,18 +108,18 @@ impl Ensemble {
         at.saturating_duration_since(self.start).as_nanos() as Time
     }
 
-    /// In milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     fn wall(&self) -> i64 {
         self.settings.wall + (self.events.now / 1_000_000) as i64
     }
 
-    /// Returns when [`advance`](Self::advance) must be called at the latest.
+    /// Returns the latest instant by which [`advance`](Self::advance) must be called.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.events.next().map(|time| self.start + Duration::from_nanos(time))
     }
 
-    /// Carries out everything that is due by now.
+    /// Executes everything that is due by now.
     pub fn advance(&mut self, now: Instant) {
         let now = self.time(now);
         while let Some(event) = self.events.take(now) {
@@ -171,7 +171,7 @@ impl Ensemble {
 
     // ---- connections
 
-    /// Opens a connection to this server from this address.
+    /// Opens a connection from this address to this server.
     pub(super) fn connect_from(&mut self, server: usize, ip: String) -> Option<u64> {
         if !self.servers[server].up {
             return None;
@@ -181,7 +181,7 @@ impl Ensemble {
         Some(self.last_connection)
     }
 
-    /// Records that the client has closed the connection.
+    /// Handles that the client has closed the connection.
     pub fn hang_up(&mut self, connection: u64, now: Instant) {
         self.advance(now);
         match self.connections.get(&connection).map(|known| known.server) {
@@ -192,7 +192,7 @@ impl Ensemble {
         }
     }
 
-    /// Takes what the servers have sent since the last call, in order.
+    /// Returns what the servers have sent since the last call, in order.
     pub fn take_outgoing(&mut self) -> Vec<(u64, Outgoing)> {
         std::mem::take(&mut self.outgoing)
     }
@@ -201,7 +201,7 @@ impl Ensemble {
         self.outgoing.push((connection, Outgoing::Bytes(frame)));
     }
 
-    /// Ends a connection on the server's side.
+    /// Closes a connection at the server's end.
     fn end(&mut self, connection: u64) {
         if self.connections.contains_key(&connection) {
             self.outgoing.push((connection, Outgoing::End));
@@ -231,14 +231,14 @@ impl Ensemble {
 
     // ---- what operators and others do
 
-    /// Breaks the connections of a session, and each later one until [`resume`](Self::resume).
+    /// Breaks the connections of a session, and every new one, until [`resume`](Self::resume) is called.
     pub fn suspend(&mut self, session: i64, now: Instant) {
         self.advance(now);
         self.suspended.insert(session);
         self.cut(session);
     }
 
-    /// Accepts the client of a suspended session again.
+    /// Accepts connections of a suspended session again.
     pub fn resume(&mut self, session: i64) {
         self.suspended.remove(&session);
     }
@@ -251,8 +251,8 @@ impl Ensemble {
         }
     }
 
-    /// Returns the leader that can carry out a change at once. `None` while all servers are down:
-    /// then, their files can be changed.
+    /// Returns the leader that can execute a change immediately, or `None` while all servers are down, when their files
+    /// can be changed instead.
     fn operable(&self) -> Result<Option<usize>, Refused> {
         if self.servers.iter().all(|server| !server.up) {
             return Ok(None);
@@ -261,7 +261,7 @@ impl Ensemble {
         reign.map(Some).ok_or(Refused::CONNECTION_LOSS)
     }
 
-    /// Ends a session early, as operators can. This takes effect at once if a leader has a quorum.
+    /// Ends a session early, as operators can. If a leader has a quorum, this takes effect immediately.
     pub fn expire(&mut self, session: i64, now: Instant) {
         self.advance(now);
         match self.operable() {
@@ -279,7 +279,7 @@ impl Ensemble {
         }
     }
 
-    /// Carries out a change at once, for an operator with all permissions and no session.
+    /// Executes a change immediately, for an operator who has all permissions and no session.
     pub(super) fn operate(&mut self, op: TreeOp<'_>, now: Instant) -> Result<(), Refused> {
         self.advance(now);
         let reign = self.operable()?;
@@ -300,23 +300,22 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Deletes a node, whatever its ACL is.
+    /// Deletes a node, whatever its ACL.
     ///
     /// # Errors
     ///
-    /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
+    /// The errors of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn delete(&mut self, path: &str, now: Instant) -> Result<(), Refused> {
         self.operate(TreeOp::Delete { path, version: ANY }, now)
     }
 
-    /// Kills a server and its connections.
+    /// Kills a server, which breaks its connections.
     pub fn crash(&mut self, server: usize, now: Instant) {
         self.advance(now);
         self.go_down(server);
     }
 
-    /// Starts a server that was down. If there was no leader, all sessions get their full time
-    /// again.
+    /// Starts a server that is down. If there was no leader, all sessions have their full timeout again.
     pub fn start(&mut self, server: usize, now: Instant) {
         self.advance(now);
         self.come_up(server);

@@ -1,17 +1,15 @@
-//! A ZooKeeper server that runs in the process of a test. It starts in less than a millisecond, does
-//! not need Java, and can cause events that are hard to arrange with a real server, such as the end of a
-//! session.
+//! A ZooKeeper server that runs in the process of a test. It starts in less than a millisecond, does not need Java, and
+//! can cause events that are difficult to cause with a real server, such as the end of a session.
 //!
-//! It implements ZooKeeper's protocol on a port of the loopback interface, so that clients need no
-//! changes. It has one tree, in memory, and supports the requests of the client `zoolock-zookeeper` as
-//! ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older releases. The differences are:
+//! It implements ZooKeeper's protocol on a port of the loopback interface, so clients need not be changed. It keeps its
+//! tree in memory, and supports the requests that the client `zoolock-zookeeper` sends, as ZooKeeper 3.9.5 does. With
+//! other [`ReadRules`], it behaves like an older release. It differs from ZooKeeper in these respects:
 //!
-//! - It grants the session timeout that the client requests, from 50 ms on. A session ends exactly when
-//!   the timeout is over, not some ticks later.
-//! - It does not support four-letter words and quotas, and stores nothing on disk. It refuses nodes with
-//!   a time to live, as real servers do by default. It supports ACLs of the schemes `world`, `auth`,
-//!   `digest` and `ip`.
-//! - Session passwords are predictable: a program that reads some of them can guess others.
+//! - It grants the session timeout that the client requests, down to 50 ms. A session ends exactly at its timeout, and
+//!   not some ticks later.
+//! - It supports neither four-letter words nor quotas, and stores nothing on disk. Like real servers by default, it
+//!   refuses nodes with a time to live. It supports ACLs of the schemes `world`, `auth`, `digest` and `ip`.
+//! - Session passwords are predictable: a program that knows some of them can guess others.
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,13 +59,13 @@ use ensemble::{Ensemble, LONGEST, Outgoing, Settings};
 use outgoing::ServerWriter;
 pub use terms::Refused;
 
-/// How many connections may wait to be accepted, if the system allows it.
+/// How many connections may wait to be accepted, if the operating system allows as many.
 const BACKLOG: i32 = 4096;
 /// The maximum number of bytes of one read.
 const READ: usize = 64 * 1024;
-/// The number of the server in its ensemble.
+/// The index of the only server in its ensemble.
 const ONLY: usize = 0;
-/// A client that reads nothing for this long loses its connection.
+/// If a client reads nothing for this long, its connection is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A ZooKeeper server. Dropping it ends the server and all its connections.
@@ -80,16 +78,16 @@ pub struct Server {
 
 struct ServerState {
     running: Mutex<Running>,
-    /// Notified of a session that may be the next to end, and of the end of the server.
+    /// Notified when another session may be the next to end, and when the server ends.
     clock: Condvar,
 }
 
-/// One mutex protects all of this, so that each connection receives everything in the order in which it happened. Other
-/// threads write to the connections, without the mutex: see `outgoing`.
+/// A single mutex protects all of this, so that each connection receives everything in the order in which it happened.
+/// The threads that write to the connections do not use this mutex; see `outgoing`.
 struct Running {
     ensemble: Ensemble,
     writers: BTreeMap<u64, Arc<ServerWriter>>,
-    /// All threads end.
+    /// Whether all threads must end.
     has_ended: bool,
 }
 
@@ -98,26 +96,26 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If no port or no thread is available.
+    /// If no port is free, or no thread can be started.
     pub fn start() -> io::Result<Server> {
         Server::start_with(ReadRules::default())
     }
 
-    /// Starts a server that behaves like ClickHouse Keeper: a session ends with its connection. A client
-    /// has to refuse it, because locks could not rely on such sessions.
+    /// Starts a server that behaves like ClickHouse Keeper, whose sessions end with their connections. A client must
+    /// refuse such a server, because locks cannot rely on its sessions.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Like those of [`start`](Self::start).
     pub fn start_keeper() -> io::Result<Server> {
         Server::start_as(Settings { keeper: true, ..Settings::default() })
     }
 
-    /// Starts a server that follows the rules of other releases.
+    /// Starts a server that follows the rules of an older release.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Like those of [`start`](Self::start).
     pub fn start_with(rules: ReadRules) -> io::Result<Server> {
         Server::start_as(Settings { rules, ..Settings::default() })
     }
@@ -143,36 +141,36 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the same address as text, for a client to connect to.
+    /// Returns the server's address as text, for clients.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address.to_string()
     }
 
-    /// Breaks the connection of a session, and all later ones that try to resume it, until [`resume`](Self::resume).
-    /// The session ends when its timeout is over; its client is notified of this after `resume`.
+    /// Breaks the connection of a session, and every new one that tries to resume it, until [`resume`](Self::resume) is
+    /// called. The session ends at its timeout, of which its client is notified after `resume`.
     pub fn suspend(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.suspend(session_id, now));
     }
 
-    /// Accepts connections of a suspended session again. Its client is then notified if the session has ended.
+    /// Accepts connections of a suspended session again. If the session has ended, its client is then notified.
     pub fn resume(&self, session_id: i64) {
         self.shared.with(|ensemble, _| ensemble.resume(session_id));
     }
 
-    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are deleted and its connection is
-    /// broken. On the next connection, its client is notified that the session has ended.
+    /// Ends a session early, as operators can. When this returns, the session's ephemeral nodes have been deleted and
+    /// its connection is broken. Its client is notified when it next connects.
     pub fn expire(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.expire(session_id, now));
     }
 
-    /// Deletes a node, whatever its ACL is.
+    /// Deletes a node, whatever its ACL.
     ///
     /// # Errors
     ///
@@ -181,13 +179,13 @@ impl Server {
         self.shared.with(|ensemble, now| ensemble.delete(path, now))
     }
 
-    /// Breaks all connections, including new ones, until [`start_again`](Self::start_again), as if the
-    /// whole ensemble were down. Sessions do not end in the meantime.
+    /// Breaks all connections, and every new one, as if the whole ensemble were down, until
+    /// [`start_again`](Self::start_again) is called. No session ends in the meantime.
     pub fn stop(&self) {
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
     }
 
-    /// Continues with all nodes and sessions. Sessions have their full time again.
+    /// Continues with all nodes and sessions. All sessions have their full timeout again.
     pub fn start_again(&self) {
         self.shared.with(|ensemble, now| ensemble.start(ONLY, now));
     }
@@ -197,10 +195,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.running.lock().has_ended = true;
         self.shared.clock.notify_all();
-        // The accepting thread checks for the end after the next connection.
+        // The accepting thread checks whether it must end only after it has accepted a connection.
         let _ = TcpStream::connect(self.address);
         for thread in self.threads.drain(..) {
-            // If the thread panicked, the panic has been printed.
+            // If the thread has panicked, the panic was already printed.
             let _ = thread.join();
         }
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
@@ -214,7 +212,7 @@ impl fmt::Debug for Server {
 }
 
 impl Running {
-    /// Passes outgoing bytes to the writers.
+    /// Passes outgoing frames to the writers.
     fn hand_out(&mut self) {
         for (id, outgoing) in self.ensemble.take_outgoing() {
             match outgoing {
@@ -228,7 +226,7 @@ impl Running {
 }
 
 impl ServerState {
-    /// Calls `act`, and passes outgoing bytes to the writers.
+    /// Calls `act`, and passes outgoing frames to the writers.
     fn with<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut running = self.running.lock();
         let before = running.ensemble.next();
@@ -252,7 +250,7 @@ impl ServerState {
         }
     }
 
-    /// Takes requests until the connection is over.
+    /// Reads and executes requests until the connection has ended.
     fn serve(&self, id: u64, writer: &ServerWriter) {
         let mut stream = BufReader::with_capacity(READ, writer.stream());
         let mut frame = Vec::new();
@@ -262,7 +260,7 @@ impl ServerState {
         }
     }
 
-    /// Ends a connection, whichever side broke it. Bytes that are still to be sent are sent.
+    /// Ends a connection, whichever side has closed it. Frames that are already outgoing are still sent.
     fn hang_up(&self, id: u64) {
         let mut running = self.running.lock();
         running.ensemble.hang_up(id, Instant::now());
@@ -271,8 +269,8 @@ impl ServerState {
     }
 }
 
-/// Listens on a free port of 127.0.0.1. If the queue is full, the system drops connections, and their
-/// clients wait for seconds. Therefore the queue has room for all tests of a process that connect at
+/// Listens on a free port of 127.0.0.1. If the queue of connections is full, the operating system drops connections,
+/// and their clients wait for seconds. Therefore, the queue is large enough for all tests of a process to connect at
 /// once.
 fn listen() -> io::Result<TcpListener> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -290,7 +288,7 @@ fn accept(shared: &Arc<ServerState>, listener: &TcpListener) {
         if shared.running.lock().has_ended {
             return;
         }
-        // A connection that has already ended, or for which no thread can be started, is broken.
+        // If the connection has already ended, or no thread can be started for it, it is dropped.
         let _ = stream.and_then(|stream| attend(shared, stream));
     }
 }

@@ -1,19 +1,19 @@
-//! Bytes that are still to be sent on a connection. A separate thread writes them, so that a client
-//! that does not read does not delay the others. This module does not interpret the bytes.
+//! Bytes that have yet to be sent on a connection. A separate thread writes them, so that a client that does not read
+//! does not delay others. This module does not know what the bytes mean.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 
 use parking_lot::{Condvar, Mutex};
 
-/// While this many bytes are waiting, no further request of the client is carried out. Events are
-/// added in any case, because each of them ends a watch.
+/// While this many bytes are waiting, no further request from the client is executed. Events are added even then,
+/// because each of them ends a watch.
 const ENOUGH: usize = 1 << 20;
 
 pub(super) struct ServerWriter {
     stream: TcpStream,
     queue: Mutex<Queue>,
-    /// Notified when bytes arrive, when they are taken to be written, and of the end.
+    /// Notified when bytes are added, when bytes are taken to be written, and when the connection is closed.
     changed: Condvar,
 }
 
@@ -28,12 +28,12 @@ impl ServerWriter {
         ServerWriter { stream, queue: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Returns the stream that requests come from.
+    /// Returns the stream from which requests are read.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Appends a frame, unless the connection is closed. Never blocks.
+    /// Adds a frame, unless the connection has been closed. Never blocks.
     pub(super) fn push(&self, frame: &[u8]) {
         let mut queue = self.queue.lock();
         if !queue.is_closed {
@@ -42,14 +42,13 @@ impl ServerWriter {
         }
     }
 
-    /// Waits until there is room for one more answer, or the connection is closed.
+    /// Waits until there is room for another answer, or the connection has been closed.
     pub(super) fn wait_for_room(&self) {
         let is_full = |queue: &mut Queue| queue.bytes.len() >= ENOUGH && !queue.is_closed;
         self.changed.wait_while(&mut self.queue.lock(), is_full);
     }
 
-    /// Stops accepting bytes, both to write and to read. Bytes that were accepted are still
-    /// written; then the connection ends.
+    /// Stops both adding bytes and reading. Bytes that have been added are still written, and then the connection ends.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
@@ -57,8 +56,7 @@ impl ServerWriter {
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 
-    /// Writes until the connection is closed, or the client is gone or has read nothing for too
-    /// long.
+    /// Writes bytes until the connection is closed, the client is gone, or it has read nothing for too long.
     pub(super) fn write(&self) {
         let mut taken = Vec::new();
         while self.take(&mut taken) && (&self.stream).write_all(&taken).is_ok() {
@@ -68,7 +66,7 @@ impl ServerWriter {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Waits for bytes. Returns false if there are none and there will not be any.
+    /// Waits for bytes. Returns false if there are none and none will be added.
     fn take(&self, taken: &mut Vec<u8>) -> bool {
         let mut queue = self.queue.lock();
         self.changed.wait_while(&mut queue, |queue| queue.bytes.is_empty() && !queue.is_closed);
@@ -97,7 +95,7 @@ mod tests {
         let outgoing = ServerWriter::new(listener.accept().unwrap().0);
         thread::scope(|scope| {
             scope.spawn(|| outgoing.write());
-            // More than the buffers between the two can hold, and nothing is read.
+            // The buffers between the two sides cannot hold this much, and nothing is read.
             for number in 0..64 {
                 outgoing.push(&vec![number; ENOUGH]);
             }
@@ -128,7 +126,7 @@ mod tests {
         stuck.create("/much", &vec![7; 900_000], &Acl::open(), CreateMode::Persistent).unwrap();
         let (is_stuck, begun) = bounded(1);
         let (end, ended) = bounded::<()>(0);
-        // 60 MB, more than all buffers between the two; the thread that has to read is busy.
+        // The answers are 60 MB, more than all buffers between the two sides. The thread that would read them is busy.
         let reads: Vec<_> = stuck.submit(|batch| {
             batch.sync("/").on_done(move |_| {
                 is_stuck.send(()).unwrap();

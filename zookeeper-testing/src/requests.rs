@@ -1,4 +1,4 @@
-//! Decodes the requests of clients. Without I/O.
+//! Decodes the requests of clients. No I/O.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::terms::CreateMode;
 use crate::tree::TreeOp;
 use crate::wire::{Malformed, Reader};
 
-/// The numbers of ZooKeeper's operations (`ZooDefs.OpCode`).
+/// The codes of ZooKeeper's operations (`ZooDefs.OpCode`).
 pub(crate) mod op {
     pub(crate) const CREATE: i32 = 1;
     pub(crate) const DELETE: i32 = 2;
@@ -31,13 +31,13 @@ pub(crate) mod op {
     pub(crate) const CLOSE: i32 = -11;
 }
 
-/// The first request on a connection.
+/// A handshake, the first request on a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectRequest {
     pub(crate) zxid: i64,
     /// In milliseconds.
     pub(crate) timeout: i32,
-    /// The session to resume; 0 requests a new one.
+    /// The session to resume, or 0 to request a new one.
     pub(crate) session: i64,
     pub(crate) password: Vec<u8>,
 }
@@ -72,7 +72,7 @@ pub(super) enum Request<'a> {
     Unknown,
 }
 
-/// Returns a request and its number.
+/// Returns a request and its xid.
 pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     let mut reader = Reader(frame);
     let (xid, code) = (reader.int()?, reader.int()?);
@@ -106,20 +106,20 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         }
         other => match change(other, &mut reader)? {
             Some(op) => Request::Write(op),
-            // The body of this request is unknown as well.
+            // The format of this request's body is unknown.
             None => return Ok((xid, Request::Unknown)),
         },
     };
     reader.end().map(|()| (xid, request))
 }
 
-/// Returns the number of the next operation of a `multi`, or `None` at the end.
+/// Returns the code of the next operation of a `multi`, or `None` at the end.
 fn multi_header(reader: &mut Reader<'_>) -> Result<Option<i32>, Malformed> {
     let (code, is_end, _error) = (reader.int()?, reader.bool()?, reader.int()?);
     Ok((!is_end).then_some(code))
 }
 
-/// Returns an ACL. The ACL that permits everything is not copied.
+/// Returns an ACL. The ACL that permits everything is shared and not copied.
 fn acls(reader: &mut Reader<'_>) -> Result<Arc<[Acl]>, Malformed> {
     const OPEN: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
     if let Some(rest) = reader.0.strip_prefix(OPEN) {

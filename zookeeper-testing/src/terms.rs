@@ -1,8 +1,8 @@
-//! ZooKeeper's terms, as servers use them. Without I/O.
+//! ZooKeeper's terms, as servers use them. No I/O.
 
 use std::fmt;
 
-/// Why a server refuses a request: a code of `org.apache.zookeeper.KeeperException.Code`.
+/// Why a server refuses a request, as a code of `org.apache.zookeeper.KeeperException.Code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -37,7 +37,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// How a node is created, and how it ends, by the numbers of `org.apache.zookeeper.CreateMode`.
+/// How a node is created and when it is deleted, with the numbers of `org.apache.zookeeper.CreateMode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateMode {
     Persistent = 0,
@@ -69,34 +69,34 @@ impl CreateMode {
     }
 }
 
-/// What the servers store about a node, apart from its data.
+/// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
-    /// The transaction that created it.
+    /// The id of the transaction that created the node.
     pub czxid: i64,
-    /// The transaction that last set its data.
+    /// The id of the transaction that last set the node's data.
     pub mzxid: i64,
-    /// When it was created, in milliseconds since 1970.
+    /// When the node was created, in milliseconds since 1970.
     pub ctime: i64,
-    /// When its data was last set, in milliseconds since 1970.
+    /// When the node's data were last set, in milliseconds since 1970.
     pub mtime: i64,
-    /// How often its data was set.
+    /// How often the node's data have been set.
     pub version: i32,
-    /// How often its children changed.
+    /// How often the node's children have changed.
     pub cversion: i32,
-    /// How often its ACL was set.
+    /// How often the node's ACL has been set.
     pub aversion: i32,
-    /// The session that an ephemeral node belongs to, 0 for others.
+    /// The session that owns an ephemeral node, or 0 for other nodes.
     pub ephemeral_owner: i64,
-    /// The length of its data, in bytes.
+    /// The length of the node's data, in bytes.
     pub data_length: i32,
-    /// How many children it has.
+    /// How many children the node has.
     pub num_children: i32,
-    /// The transaction that last created or deleted a child.
+    /// The id of the transaction that last created or deleted a child.
     pub pzxid: i64,
 }
 
-/// What happened to a watched node, by the numbers of `Watcher.Event.EventType`.
+/// What happened to a watched node, with the numbers of `Watcher.Event.EventType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventType {
     Created = 1,
@@ -107,7 +107,7 @@ pub(crate) enum EventType {
 
 /// Returns whether servers accept this path, by the rules of `PathUtils.validatePath`.
 pub(crate) fn is_path(path: &str) -> bool {
-    // They check UTF-16 units and refuse surrogates, and so every character above U+FFFF.
+    // Servers check UTF-16 units and refuse surrogates, and therefore every character above U+FFFF.
     let is_refused = |c| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
     let below = path.strip_prefix('/');
     below.is_some_and(|below| {
@@ -119,7 +119,7 @@ pub(crate) fn is_path(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The client's check is compared with ZooKeeper's own.
+    /// Another test compares the client's check, used here, with ZooKeeper's own.
     #[test]
     fn paths_are_those_that_a_client_sends() {
         let parts = ["", "a", ".", "..", "...", "/", "a. ", "\u{1f512}"];

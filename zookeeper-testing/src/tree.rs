@@ -1,11 +1,10 @@
-//! The tree of nodes, and how writes change it, by the rules of ZooKeeper's `PrepRequestProcessor`
-//! and `DataTree`.
+//! The tree of nodes, and how writes change it. The rules are those of ZooKeeper's `PrepRequestProcessor` and
+//! `DataTree`.
 //!
-//! Servers apply transactions one after another, and some are behind. Therefore, each node keeps
-//! its versions. A server reads the version after the last transaction that it has applied. A
-//! leader validates writes against the newest versions. Transactions that do not survive their
-//! leader are undone. Versions that no server reads any more are dropped. This module deals with
-//! neither watches nor connections.
+//! Servers apply transactions one after another, and some servers lag. Therefore, each node has several versions. A
+//! server reads the version as of the last transaction that it has applied, whereas a leader validates writes against
+//! the newest versions. Transactions that do not survive their leader are undone, and versions that no server reads any
+//! more are dropped. Watches and connections are not handled in this module.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::access::{self, Acl, Id, permission};
 use crate::committed::{Change, ChangeKind};
 use crate::terms::{CreateMode, EventType, Refused, Stat, is_path};
 
-/// Stands for any version.
+/// A version argument that matches any version.
 pub(super) const ANY: i32 = -1;
 
-/// One requested change.
+/// A change that is requested.
 #[derive(Debug)]
 pub(super) enum TreeOp<'a> {
     Create {
@@ -25,7 +24,7 @@ pub(super) enum TreeOp<'a> {
         data: &'a [u8],
         acl: Arc<[Acl]>,
         mode: CreateMode,
-        /// Whether its answer has the new node's stat.
+        /// Whether the answer contains the stat of the new node.
         with_stat: bool,
     },
     Delete {
@@ -57,7 +56,7 @@ pub(super) enum Outcome {
     Checked,
 }
 
-/// The client of a transaction, its number, and its time in milliseconds since 1970.
+/// Who requests a transaction, the transaction's id, and its time in milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) session: i64,
@@ -72,40 +71,40 @@ pub(super) struct Node {
     pub(super) data: Arc<[u8]>,
     pub(super) acl: Arc<[Acl]>,
     is_container: bool,
-    /// Its `cversion` counts only the created children.
+    /// Unlike in the stat for clients, `cversion` counts only children that were created.
     kept: Stat,
 }
 
-/// A change, and what decides which watchers are notified of it.
+/// A change, and what determines which watchers are notified of it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) change: Change,
-    /// The ACL of the node at that time.
+    /// The ACL of the node at the time of the change.
     pub(super) acl: Arc<[Acl]>,
-    /// The node's parent and its ACL, if its children have changed.
+    /// If the node's parent has changed: its path and its ACL.
     pub(super) parent: Option<(Arc<str>, Arc<[Acl]>)>,
 }
 
-/// The versions of one path.
+/// The versions of the node at a path.
 #[derive(Debug, Default)]
 struct NodeHistory {
-    /// Each version with its transaction, in order. `None` for a deleted node.
+    /// The versions in order, each with its transaction. `None` means that the node was deleted.
     versions: Vec<(i64, Option<Node>)>,
-    /// The names of all children that any version may have. Sorted by hash: an order without
-    /// meaning, as in servers, but the same in each run.
+    /// The names of all children that any version may have. They are sorted by their hashes, an order that, as in
+    /// servers, has no meaning, but is the same in each run.
     names: BTreeSet<(u32, Arc<str>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Tree {
     slots: BTreeMap<Arc<str>, NodeHistory>,
-    /// The newest ephemeral nodes, by session.
+    /// The ephemeral nodes in the newest state, by session.
     ephemerals: BTreeSet<(i64, Arc<str>)>,
-    /// The newest containers.
+    /// The containers in the newest state.
     containers: BTreeSet<Arc<str>>,
-    /// Deleted nodes whose histories may be dropped, with the transactions that deleted them.
+    /// Deleted nodes whose histories can be dropped, with the transactions that have deleted them.
     deleted: VecDeque<(i64, Arc<str>)>,
-    /// No server reads versions before this transaction.
+    /// No server reads a version older than this transaction.
     floor: i64,
 }
 
@@ -113,7 +112,7 @@ impl Node {
     pub(super) fn stat(&self) -> Stat {
         let (children, created) = (self.kept.num_children, self.kept.cversion);
         Stat {
-            // Each child that no longer exists was created and deleted.
+            // Each child that no longer exists counts twice: it was created and deleted.
             cversion: created.wrapping_mul(2).wrapping_sub(children),
             data_length: self.data.len() as i32,
             ..self.kept
@@ -126,7 +125,7 @@ impl Node {
 }
 
 impl Step {
-    /// The event for watchers of the node itself.
+    /// Returns the event for watchers of the node itself.
     pub(super) fn event(&self) -> Option<EventType> {
         match self.change.kind {
             ChangeKind::Created { .. } => Some(EventType::Created),
@@ -155,7 +154,7 @@ fn parent(path: &str) -> &str {
     }
 }
 
-/// Returns the last part of a path, with its hash (FNV-1a).
+/// Returns the last part of a path, together with its hash (FNV-1a).
 fn name(path: &str) -> (u32, &str) {
     let name = path.rsplit('/').next().unwrap_or_default();
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
@@ -198,7 +197,7 @@ impl Tree {
         tree
     }
 
-    /// Returns a node as it was after this transaction.
+    /// Returns a node as it was after transaction `zxid`.
     pub(super) fn node(&self, path: &str, zxid: i64) -> Result<&Node, Refused> {
         match self.slots.get(path).and_then(|slot| slot.at(zxid)) {
             Some(node) => Ok(node),
@@ -206,7 +205,7 @@ impl Tree {
         }
     }
 
-    /// Like `node`, if these identities have one of the permissions.
+    /// Like `node`, but only if one of these identities has one of the permissions.
     pub(super) fn permitted(
         &self,
         path: &str,
@@ -218,13 +217,13 @@ impl Tree {
         access::check(&node.acl, ids, any_of).map(|()| node)
     }
 
-    /// Calls `each` with the names of the children that a node had after this transaction.
+    /// Calls `each` with the names of the children that a node had after transaction `zxid`.
     pub(super) fn children(&self, path: &str, zxid: i64, mut each: impl FnMut(&str)) {
         let Some(slot) = self.slots.get(path) else {
             return;
         };
         let count = slot.at(zxid).map_or(0, |node| node.kept.num_children as usize);
-        // Nothing has changed since.
+        // If so, all names are those of children at that time.
         let are_all = count == slot.names.len();
         let mut child = format!("{}/", path.trim_end_matches('/'));
         let length = child.len();
@@ -238,7 +237,7 @@ impl Tree {
         }
     }
 
-    /// Returns the containers that have lost their last child by this transaction.
+    /// Returns the containers that have had children, but have none after transaction `zxid`.
     pub(super) fn empty_containers(&self, zxid: i64) -> Vec<Arc<str>> {
         let is_left = |path: &&Arc<str>| self.node(path, zxid).is_ok_and(Node::is_left);
         self.containers.iter().filter(is_left).cloned().collect()
@@ -246,7 +245,7 @@ impl Tree {
 }
 
 impl Tree {
-    /// Sets how many children a node had before.
+    /// Sets how many children were created below a node before.
     pub(super) fn count_from(&mut self, path: &str, number: i32) {
         let newest = self.slots.get_mut(path).and_then(|slot| slot.versions.last_mut());
         if let Some((_, Some(node))) = newest {
@@ -254,7 +253,7 @@ impl Tree {
         }
     }
 
-    /// Returns the paths below this one after a transaction.
+    /// Returns all paths below this one, as of a transaction.
     pub(super) fn below(&self, path: &str, zxid: i64) -> impl Iterator<Item = &Arc<str>> {
         let start = format!("{}/", path.trim_end_matches('/'));
         let later = self.slots.range(Arc::from(start.as_str())..);
@@ -271,7 +270,7 @@ impl Tree {
         self.node(path, i64::MAX)
     }
 
-    /// Adds a version of a node, from this transaction on.
+    /// Adds a version of a node, which begins with this transaction.
     fn set(&mut self, path: &Arc<str>, zxid: i64, node: Option<Node>) {
         let is_new = !self.slots.contains_key(path);
         if is_new && node.is_some() && **path != *"/" {
@@ -297,7 +296,7 @@ impl Tree {
         self.index(path, before, after);
     }
 
-    /// Drops the versions of a node since this transaction.
+    /// Drops the versions of a node that begin with this transaction or later.
     fn unset(&mut self, path: &Arc<str>, zxid: i64) {
         let Some(slot) = self.slots.get_mut(path) else {
             return;
@@ -337,7 +336,7 @@ impl Tree {
         }
     }
 
-    /// Drops versions that no server reads after this transaction.
+    /// Drops versions that no server reads after transaction `floor`.
     pub(super) fn forget(&mut self, floor: i64) {
         self.floor = self.floor.max(floor);
         while let Some((zxid, path)) = self.deleted.front()
@@ -352,7 +351,7 @@ impl Tree {
         }
     }
 
-    /// Undoes the last transaction.
+    /// Undoes a transaction, which must be the last one.
     pub(super) fn undo(&mut self, steps: &[Step], zxid: i64) {
         for step in steps.iter().rev() {
             self.unset(&step.change.path, zxid);
@@ -363,7 +362,7 @@ impl Tree {
     }
 }
 
-/// Returns the session that a node belongs to, and whether it is a container.
+/// Returns the session that owns a node, and whether the node is a container.
 fn facts(node: Option<&Node>) -> (i64, bool) {
     node.map_or((0, false), |node| (node.kept.ephemeral_owner, node.is_container))
 }
@@ -371,7 +370,7 @@ fn facts(node: Option<&Node>) -> (i64, bool) {
 // ---- writing
 
 impl Tree {
-    /// Carries out all of these or none. The error has the index of the failed operation.
+    /// Executes either all of these changes or none. The error contains the index of the operation that failed.
     pub(super) fn transact<'o>(
         &mut self,
         ops: impl IntoIterator<Item = TreeOp<'o>>,
@@ -454,7 +453,7 @@ impl Tree {
         }
     }
 
-    /// Returns the path and the ACL of the node to create.
+    /// Returns the path and the ACL of the node to be created.
     fn judge_create(
         &self,
         path: &str,
@@ -462,7 +461,7 @@ impl Tree {
         mode: CreateMode,
         ids: &[Id],
     ) -> Result<(Arc<str>, Arc<[Acl]>), Refused> {
-        // On servers, this is off by default as well.
+        // Servers also refuse this by default.
         if matches!(mode, CreateMode::WithTtl | CreateMode::SequentialWithTtl) {
             return Err(Refused::UNIMPLEMENTED);
         }
@@ -508,7 +507,7 @@ impl Tree {
         self.set(path, zxid, Some(node));
         let parent = self.change_parent(path, zxid, |kept| {
             kept.num_children += 1;
-            // The last number is used repeatedly.
+            // When the last number has been reached, it is used again and again.
             if let Some(next) = kept.cversion.checked_add(1) {
                 (kept.cversion, kept.pzxid) = (next, zxid);
             }
@@ -541,7 +540,7 @@ impl Tree {
         Outcome::Set(stat)
     }
 
-    /// Changes the parent of a node that was created or deleted, and reports this to its watchers.
+    /// Changes the parent of a node that was created or deleted. Its watchers are notified of this as well.
     fn change_parent(
         &mut self,
         path: &str,
@@ -556,7 +555,7 @@ impl Tree {
         Some((parent, acl))
     }
 
-    /// Returns the shared path of an existing node.
+    /// Returns the path that an existing node shares.
     fn key(&self, path: &str) -> Arc<str> {
         self.slots.get_key_value(path).map_or_else(|| path.into(), |(path, _)| Arc::clone(path))
     }

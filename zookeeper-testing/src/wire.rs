@@ -1,7 +1,7 @@
-//! Jute, the encoding of ZooKeeper's messages: big-endian integers, and a length before each list or buffer. Without
-//! I/O.
+//! Jute, the encoding of ZooKeeper's messages: integers are big-endian, and each list or buffer is preceded by its
+//! length. No I/O.
 
-/// The bytes of a client are malformed. They end its connection.
+/// The error for malformed bytes from a client, which end its connection.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns a length; -1 is a null, which counts as empty.
+    /// Returns a length. The length -1 means null, which counts as empty.
     fn length(&mut self) -> Result<usize, Malformed> {
         match self.int()? {
             -1 => Ok(0),
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         str::from_utf8(self.buffer()?).map_err(|_| Malformed)
     }
 
-    /// Reads a list. No memory is allocated for elements that have not arrived.
+    /// Reads a list. For elements that have not arrived, no memory is allocated.
     pub(crate) fn list<T>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, Malformed>,

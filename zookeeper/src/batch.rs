@@ -306,7 +306,7 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
     pub fn renew_lease(&mut self) -> Pending<()> {
-        // The node does not exist, but the leader needs a proposal to answer that.
+        // The node does not exist, but the leader has to make a proposal even for this error.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
@@ -482,7 +482,7 @@ mod tests {
         Batch { root, timeout: Duration::from_secs(1), session: None, calls: Vec::new() }
     }
 
-    /// Returns the error text of a request that is not sent.
+    /// Returns the text of the error with which a request fails without being sent.
     fn refused<T: fmt::Debug + Send + 'static>(
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
     ) -> String {

@@ -104,7 +104,7 @@ const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
     (
         ErrorKind::AuthFailed,
         Some(code::AUTH_FAILED),
-        "the server refused the credentials, or requires some",
+        "the server refused the credentials, or requires credentials",
     ),
     (ErrorKind::QuotaExceeded, Some(code::QUOTA_EXCEEDED), "a quota is exceeded"),
     (

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn names_come_out_as_they_were_put_in() {
-        // Some are empty, and some have characters of several bytes.
+        // Some of the names are empty, and some contain characters of several bytes.
         let given = ["", "a", "stra\u{df}e", "", "a\u{1f512}"];
         for given in [&given[..], &[]] {
             let names: Names = given.iter().copied().collect();

@@ -158,7 +158,8 @@ impl Tls {
             Some(name) => name.clone(),
             None => parse_name(host)?,
         };
-        // Such a name is not a valid host name, and Java's servers refuse a handshake that contains it.
+        // A name with an underscore is not a valid host name, and Java's servers refuse a handshake
+        // that contains it.
         if matches!(&name, ServerName::DnsName(name) if name.as_ref().contains('_')) {
             Arc::make_mut(&mut config).enable_sni = false;
         }
@@ -287,7 +288,7 @@ impl fmt::Debug for Tls {
 }
 
 fn identity(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
-    let chain = certificates("the client's chain", chain)?;
+    let chain = certificates("the client's certificate chain", chain)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         format!("the client's key is not an unencrypted private key in PEM: {error}")
     })?;
@@ -397,7 +398,7 @@ fn explain_certificate(error: &CertificateError) -> String {
     use CertificateError::*;
     let certificate = "the server's certificate";
     match error {
-        UnknownIssuer => format!("{certificate} is not from any root that this client trusts"),
+        UnknownIssuer => format!("{certificate} does not lead to a root that this client trusts"),
         NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
             let names: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
@@ -419,13 +420,13 @@ fn explain_certificate(error: &CertificateError) -> String {
         }
         // The usual reason is that the authority was created again with the same name.
         BadSignature => format!(
-            "a signature of {certificate} is wrong: is it from another root of the same name?"
+            "{certificate} has an invalid signature: was it issued by another authority of the same name?"
         ),
         InvalidPurpose | InvalidPurposeContext { .. } => {
-            format!("{certificate} is not for servers")
+            format!("{certificate} may not be used by servers (extendedKeyUsage)")
         }
         Other(why) if why.to_string() == "CaUsedAsEndEntity" => {
-            format!("{certificate} is one for a certificate authority (CA:TRUE), not for a server")
+            format!("{certificate} is that of a certificate authority (CA:TRUE), not of a server")
         }
         other => format!("{certificate} is not valid: {other}"),
     }
@@ -448,10 +449,10 @@ fn roughly(seconds: u64) -> String {
 fn explain_alert(alert: AlertDescription) -> String {
     use AlertDescription::*;
     let what = match alert {
-        CertificateRequired | NoCertificate => "the server requires a certificate of the client",
+        CertificateRequired | NoCertificate => "the server requires a client certificate",
         // Java also sends this alert if the client did not present a certificate.
         BadCertificate => {
-            "the server requires a certificate of the client, but received none or a wrong one"
+            "the server requires a client certificate, but received none or a bad one"
         }
         CertificateExpired => "the server rejected the client's certificate as expired",
         UnknownCA
@@ -503,7 +504,10 @@ mod tests {
             (Tls::new().roots_pem(b"no PEM"), "the TLS roots: the PEM does not contain"),
             (Tls::new().roots_pem(broken), "failed to parse the PEM of the TLS roots"),
             (Tls::new().roots_pem(empty), "a certificate of the TLS roots is"),
-            (good().client_cert_pem(b"", key), "the client's chain: the PEM does not contain"),
+            (
+                good().client_cert_pem(b"", key),
+                "the client's certificate chain: the PEM does not contain",
+            ),
             (good().client_cert_pem(cert, cert), "not an unencrypted private key"),
             (good().client_cert_pem(other, key), "cannot be used"),
             (good().server_name("a b"), "`a b` is neither"),

@@ -1,4 +1,4 @@
-//! Commands that request a release from a holder, or take its lock away.
+//! Commands that request that a holder releases its lock, or that take the lock away.
 
 use zoolock::EphemeralLock;
 
@@ -13,7 +13,7 @@ fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     assert_eq!((&before["identity"], &before["asked"]), (&"a b".into(), &false.into()));
     for _ in 0..2 {
         let said = prints(&["revoke", &path]);
-        assert_eq!(said, format!("asked a b, token {}\n", before["token"]));
+        assert_eq!(said, format!("asked a b to release the lock, token {}\n", before["token"]));
         wait_until("it is shown as before", SOON, || {
             let now = &json(&["list", "--json", &path])[0];
             assert_eq!(now["asked"], true);
@@ -48,7 +48,7 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
     }
 }
 
-/// The output and exit code of `break` with this token.
+/// Returns the exit code and the output of `break` with this token.
 fn breaks(path: &str, token: u64) -> (Option<i32>, String) {
     output(&["break", path, "--token", &token.to_string()])
 }
@@ -76,7 +76,7 @@ fn break_ends_only_the_hold_with_that_token() {
     next.is_inside();
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
-    // `break` takes the queue position of a waiter.
+    // `break` also removes a waiter from the queue.
     let waiting = contenders(&path).remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));

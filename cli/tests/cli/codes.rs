@@ -13,7 +13,7 @@ fn run_exits_with_the_programs_status_or_128_plus_its_signal() {
     for wanted in [0, 1, 7, 74, 255] {
         assert_eq!(runs(&[], &path, &format!("exit {wanted}")).code(), Some(wanted));
     }
-    // The last number is a real-time signal.
+    // The last of these signals is a real-time signal.
     for signal in [9, 15, 11, 40] {
         let mut killed = runs(&[], &path, &format!("kill -{signal} $$"));
         assert_eq!(killed.code(), Some(128 + signal), "{signal}");
@@ -37,7 +37,7 @@ fn closed_stderr_does_not_end_the_command() {
 
     let mut running = Beside::spawn(&run(&["-v"], &path, UNTIL_TOLD), Stdio::piped(), deaf());
     running.is_inside();
-    // The command writes on each revocation.
+    // Each revocation makes the command write.
     for _ in 0..3 {
         prints(&["revoke", &path]);
     }
@@ -53,7 +53,7 @@ fn unrunnable_program_gives_126_missing_one_127_and_unreachable_server_69() {
     let brief = ["-c", nowhere, "--session-timeout", "1", "/path"];
     for (subcommand, arguments, wanted, said) in [
         ("run", &[&*path, &*file][..], 126, &*unrunnable),
-        // The command does not wait for a server or for the lock.
+        // The command waits neither for a server nor for the lock.
         ("run", &["-c", nowhere, &path, "no-such-program"], 127, "failed to run 'no-such-program'"),
         ("run", &["-c", nowhere, &path, ""], 127, "failed to run ''"),
         ("lead", &["-c", nowhere, &path, "/no/such"], 127, "failed to run '/no/such'"),
@@ -110,7 +110,7 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(ends(nowhere).0, Some(64), "no servers given");
-    // A user who names an authority does not want the plain port, whatever the environment says.
+    // A user who names an authority does not want a plain connection, whatever the environment says.
     let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
     plain.env("ZOOKEEPER_TLS", "false");
     assert_eq!(ends(plain).0, Some(64), "no TLS");
@@ -133,7 +133,7 @@ fn conflict_gives_1_or_the_chosen_code() {
     ] {
         let start = || runs(options, &path, "echo not to be seen");
         let mut one = start();
-        // On a busy machine, the deadline may pass before it connects, which is not tested here.
+        // On a busy machine, the deadline may pass before the command has connected. Such a try does not count.
         wait_until("it connects in time", SOON, || {
             let is_late = one.code() == Some(69);
             if is_late {
@@ -158,7 +158,7 @@ fn mistyped_chroot_is_not_created() {
     ] {
         let (code, _, errors) = ends(zoolock_at(&hosts, arguments));
         assert_eq!(code, Some(64), "{arguments:?}");
-        assert!(errors.contains(&format!("there is no chroot {chroot:?}")), "{errors}");
+        assert!(errors.contains(&format!("the chroot {chroot:?} does not exist")), "{errors}");
         assert!(!probe.exists(&chroot).expect("asked"), "{arguments:?}");
     }
     probe.create_all(&chroot).expect("made");

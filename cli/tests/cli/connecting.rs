@@ -1,4 +1,4 @@
-//! Before a connection exists: waiting for servers.
+//! Commands that cannot connect yet, and wait for a server.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn command_waits_for_absent_servers_until_its_timeout() {
     assert_eq!(code, Some(69), "whether it is free is not known");
     assert!(begun.elapsed() >= Duration::from_millis(1500));
     assert!(errors.contains("refused"), "of a try that had time: {errors}");
-    // Without a limit, the command does not wait, so that the user finds out about a wrong address.
+    // Without a time limit, the command does not wait, so that the user notices a wrong address.
     assert_eq!(ends(run_at(&proxy, &[])).0, Some(69));
 }
 
@@ -50,7 +50,7 @@ fn signal_ends_the_wait_for_servers_and_the_connect() {
     waiting.says("waiting for a server");
     assert_eq!(end_by(Signal::SIGTERM, &mut waiting), Some(128 + Signal::SIGTERM as i32));
 
-    // It accepts connections and stays silent.
+    // A server that accepts connections but stays silent.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let hosts = silent.local_addr().expect("bound").to_string();
     let arguments = ["run", "--session-timeout", "60", "/path", "true"];

@@ -1,16 +1,16 @@
-//! Foreign text in nodes and paths never controls a terminal, wherever it is shown.
+//! Foreign text in nodes and paths never controls a terminal, wherever the command shows it.
 
 use serde_json::Value;
 
 use crate::util::*;
 
-/// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
+/// Control characters that clear, colour, delete, return to the line's start, reverse the direction, or end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200b}\u{200e}\u{202a}\
      \u{202e}\u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
-/// Servers accept the last three of these in paths.
+/// Of these characters, servers accept the last three in paths.
 const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 
-/// Expects no such character except line ends.
+/// Expects that the text contains none of these characters except line ends.
 #[track_caller]
 fn is_harmless(said: &str) {
     let bad = |character: char| {
@@ -21,7 +21,7 @@ fn is_harmless(said: &str) {
     assert!(!said.contains(bad), "{said:?}");
 }
 
-/// A lock at a new path. Its holder has a hostile identity as long as the probe exists.
+/// Returns a lock at a new path, and the probe that holds it with a hostile identity.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
     let probe = probe();
@@ -49,7 +49,7 @@ fn watch_and_waiting_messages_escape_control_characters() {
     let (watch, wait) = (["watch", "--interval", "0.1", &path], ["run", "-v", &path, "true"]);
     for (arguments, drawn_again, line, parts) in [
         (&watch[..], "0 waiting", "holds ", &[r"\u{9b}31m", ">"][..]),
-        // The path, and the holder's whole identity.
+        // The line contains both the path and the holder's whole identity.
         (&wait, "held by", "zoolock: ", &[r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"]),
     ] {
         let mut terminal = Terminal::with(zoolock(arguments));
@@ -58,7 +58,7 @@ fn watch_and_waiting_messages_escape_control_characters() {
         for part in parts {
             assert!(drawn.contains(part) && line.contains(part), "{part}: {drawn:?} {line:?}");
         }
-        // On a terminal, the command's own control characters are allowed.
+        // On a terminal, the command also writes control characters of its own.
         let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
         is_harmless(&own.iter().fold(drawn, |drawn, own| drawn.replace(own, "")));
         is_harmless(&line);

@@ -15,7 +15,7 @@ fn command(hosts: &str, options: &[&str]) -> Command {
     zoolock_at(hosts, &[&["doctor"], options].concat())
 }
 
-/// The output, with this exit code.
+/// Returns the output of `doctor`, which must exit with this code.
 #[track_caller]
 fn doctor(hosts: &str, options: &[&str], wanted: Option<i32>) -> String {
     let (code, said, _) = ends(command(hosts, options));
@@ -23,7 +23,7 @@ fn doctor(hosts: &str, options: &[&str], wanted: Option<i32>) -> String {
     said
 }
 
-/// Asserts that there is a finding of this level with all these parts.
+/// Asserts that there is a finding of this level that contains all these parts.
 #[track_caller]
 fn finds(said: &str, level: &str, parts: &[&str]) {
     let is_it =
@@ -74,7 +74,7 @@ fn healthy_server_has_no_problem_and_keeps_no_node() {
 fn held_locks_are_left_alone() {
     let [path, single] = ["doctor-held", "doctor-single"].map(fresh_path);
     let lock = zoolock::EphemeralLock::new(&client(), &single).expect("a path");
-    // Contenders whose nodes have no children require the directory above.
+    // Contenders' nodes have no children. For these, the directory above is what matters.
     for (path, guard, allowed) in
         [(&path, held(&path), &*path), (&single, lock.acquire().expect("locked"), "/zoolock-test")]
     {
@@ -93,7 +93,7 @@ fn contenders_who_do_not_see_each_other_are_a_problem() {
         let said = doctor(&connect_string(), &[&path], Some(problems));
         assert_eq!(said.contains("do not exclude each other"), problems > 0, "{said}");
     }
-    // A lock is impossible there.
+    // There cannot be a lock at the root.
     doctor(&connect_string(), &["/"], Some(64));
 }
 
@@ -151,7 +151,7 @@ fn addresses_without_a_zookeeper_are_distinguished() {
 fn missing_permissions_are_named() {
     let boss = probe();
     boss.add_auth("digest", b"boss:secret").expect("told");
-    // READ is 1, CREATE 4, DELETE 8.
+    // The permissions READ (1), CREATE (4) and DELETE (8) are combined.
     let read = "READ permission in PATH, or in a node there";
     let cases =
         [(13, ""), (12, read), (9, "CREATE permission in PATH"), (5, "DELETE permission in PATH")];

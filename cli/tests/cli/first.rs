@@ -1,11 +1,11 @@
-//! zoolock as the first process of a container. It gets only signals that it handles, and all orphans become its
-//! children.
+//! zoolock as the first process of a container. The kernel delivers only signals that it handles, and all orphans
+//! become its children.
 
 use crate::util::*;
 
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// The id of `unshare`'s child, seen from here.
+/// Returns the process id of `unshare`'s child, as seen from outside the container.
 #[track_caller]
 fn zoolock_of(unshare: &Beside) -> u32 {
     children_of(unshare.id())[0]
@@ -14,7 +14,7 @@ fn zoolock_of(unshare: &Beside) -> u32 {
 #[test]
 fn pid_1_reaps_orphans_forwards_signals_and_releases_the_lock() {
     let path = fresh_path("first-run");
-    // Two orphans that end at once, one of them in another session.
+    // Two orphans that end immediately. One of them is in another session.
     let script = format!("(sh -c 'exit 1' &); (setsid sh -c 'exit 1' &); {LISTENS}");
     let arguments = ["run", &path, "sh", "-c", &script];
     let Some(command) = unshared(&CONTAINER, &arguments) else { return };

@@ -1,4 +1,4 @@
-//! Processes that the program has started and left behind.
+//! Processes that the program has started and that outlive it.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::util::*;
 #[test]
 fn lock_is_held_until_the_last_process_of_the_group_ends() {
     let path = fresh_path("left-behind");
-    // A shell redirects the input of background jobs, but not this descriptor.
+    // A shell redirects the standard input of background jobs, but not descriptor 3.
     let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
     let mut running = runs(&[], &path, script);
     await_gone(running.is_inside());
@@ -18,7 +18,7 @@ fn lock_is_held_until_the_last_process_of_the_group_ends() {
 
 #[test]
 fn run_waits_for_slow_processes_of_the_group() {
-    // The shell ends at once on TERM.
+    // The shell that runs the program ends immediately on TERM.
     let script = "sh -c 'trap \"sleep 0.5; exit\" TERM; echo child $$; while :; do sleep 0.05; done' & \
          echo inside $$; wait";
     let mut running = runs(&[], &fresh_path("tidies-up"), script);
@@ -53,7 +53,7 @@ fn lock_is_held_for_daemons_which_are_named_and_signalled() {
 #[test]
 fn daemons_are_left_if_that_is_asked_for() {
     let (path, (_folder, pipe)) = (fresh_path("left-daemon"), scratch());
-    // The child cannot open the pipe before the test does.
+    // The child cannot open the pipe before the test opens it.
     let script = format!(
         "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \
          echo inside $$ daemon $!; exit 3"
@@ -62,7 +62,7 @@ fn daemons_are_left_if_that_is_asked_for() {
     let said = running.says("inside ");
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
     let [inside, daemon] = [inside, daemon].map(|id| id.parse().expect("a process"));
-    // Not before the supervisor has detected this.
+    // The supervisor has detected that the program has ended only when it has reaped it.
     await_buried(inside);
     assert!(is_taken(&path), "it is no daemon yet");
     fs::write(pipe, "go\n").expect("written");

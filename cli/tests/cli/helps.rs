@@ -1,4 +1,4 @@
-//! Help, completions and man pages exist, and agree.
+//! Help texts, completions and man pages exist, and agree with each other.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn completions_know_the_options() {
     }
 }
 
-/// All headings.
+/// All headings of a man page, in order.
 const HEADINGS: &str = "NAME,SYNOPSIS,DESCRIPTION,OPTIONS,SUBCOMMANDS,EXAMPLES,ENVIRONMENT,\
      ENVIRONMENT OF THE PROGRAM,EXIT CODES,SEE ALSO";
 
@@ -39,13 +39,13 @@ fn man_pages_contain_all_help_texts() {
     for part in [""].into_iter().chain(PARTS) {
         let name = if part.is_empty() { "zoolock".to_owned() } else { format!("zoolock-{part}") };
         let source = fs::read_to_string(folder.join(format!("{name}.1"))).expect("a page");
-        // The page as a reader sees it.
+        // The text of the page as its readers see it.
         let signs = [("\\fB", ""), ("\\fI", ""), ("\\fR", ""), ("\\-", "-"), ("\\*(Aq", "'")];
         let page = source.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = signs.iter().fold(page, |page, (sign, shown)| page.replace(sign, shown));
         assert!(page.contains(&format!("{name} - ")), "what it is for, as whatis(1) shows it");
         let help = prints(&[part, "--help"][usize::from(part.is_empty())..]);
-        // Each help page of a subcommand is complete.
+        // The help of each subcommand is complete.
         let has_examples = help.contains("Examples") && !help.contains("the same, live");
         assert!(part.is_empty() || has_examples && help.contains(&format!("zoolock {part}")));
         let (options, below) = help.split_once("Print help\n").expect("the last option, or nearly");
@@ -61,7 +61,7 @@ fn man_pages_contain_all_help_texts() {
             if line.strip_suffix(':').is_some_and(|line| is_heading(&line.to_uppercase())) {
                 continue;
             }
-            // There, columns are on separate lines.
+            // In the page, columns are on separate lines.
             for piece in line.split("  ").map(str::trim) {
                 assert!(page.contains(piece), "{name}: {piece:?} of {line:?}");
             }

@@ -1,8 +1,8 @@
-//! `lead`: a program that runs while its zoolock leads, and again in the next term.
+//! `lead` runs a program while its zoolock leads, and again in each later term.
 
 use crate::util::*;
 
-/// Waits for a term, and returns its token and its program.
+/// Waits for a term to begin. Returns its token, and the process id of its program.
 #[track_caller]
 fn begins(leader: &Beside) -> (u64, u32) {
     let token = leader.says("token ").parse().expect("a token");
@@ -53,7 +53,7 @@ fn ended_program_yields_and_restarts_with_growing_pauses() {
     assert_eq!(end_by(Signal::SIGTERM, &mut second), Some(0), "it waits");
     let rival = lock_of(&rival, &path);
     first.says("the program ended with exit code 3; contending again in 4s");
-    // What remains of the supervisor of each term is reaped.
+    // After each term, zoolock reaps the supervisor.
     wait_until("no child is left", SOON, || children_of(first.id()).is_empty());
     assert!(rival.try_lock().expect("asked"), "nobody has it while it rests");
     rival.unlock().expect("unlocked");
@@ -71,7 +71,7 @@ fn ctrl_c_ends_the_program_and_the_leader() {
     await_nodes(&path, 0);
 }
 
-/// logrotate sends HUP to a service whose program has no handler.
+/// logrotate, for example, sends HUP to services. Here, the program has no handler for it.
 #[test]
 fn signal_without_a_terminal_ends_the_program_and_no_leader() {
     let path = fresh_path("lead-hup");

@@ -1,4 +1,4 @@
-//! Limits on processes, memory and files. The program has ended before the next grant, or it has never started.
+//! Limits on processes, memory and files. The program has either ended before the next grant, or has never started.
 
 use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
@@ -9,13 +9,13 @@ use std::{fs, process, thread};
 
 use crate::util::*;
 
-/// A program that needs no other process.
+/// A program that starts no other process.
 const ALONE: &str = "echo inside $$; exec cat";
 
-/// A program that prints `inside` from another process group.
+/// A program that prints `inside` from a process in another process group.
 const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
-/// A command of another user, who has no other process. A process limit counts per user, and does not apply to root.
+/// Returns a command that runs as a user without other processes: process limits count per user, and exempt root.
 fn as_next_user() -> Command {
     static USERS: AtomicU32 = AtomicU32::new(0);
     let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
@@ -24,15 +24,15 @@ fn as_next_user() -> Command {
     switch
 }
 
-/// The system's message.
+/// The operating system's error message.
 const NO_FILES: &str = "Too many open files";
 
-/// How a command has ended without starting its program: its code and its last line. `None` if the program ran,
-/// and had ended at the next grant.
+/// How a command has ended that did not start its program: its exit code and its last line. `None` if the program was
+/// started and had ended by the next grant.
 type Outcome = Option<(Option<i32>, String)>;
 
-/// The outcome of a command. If a busy machine connects too late or loses the lock before the program runs, the command
-/// starts again.
+/// Returns the outcome of a command. If a busy machine connects too late, or loses the lock before the program runs,
+/// starts the command again.
 fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
     let mut outcome = None;
     wait_until("it is in time", SOON, || {
@@ -65,7 +65,7 @@ fn try_once(command: Command, path: &str) -> Outcome {
     Some((code, said.pop().unwrap_or_default()))
 }
 
-/// Stops the command, does the rest, and expects that its program has ended at the next grant.
+/// Stops the command, calls `rest`, and expects that the program has ended by the next grant.
 pub(crate) fn assert_ends_before_the_next(
     running: &Beside,
     inside: u32,
@@ -74,7 +74,7 @@ pub(crate) fn assert_ends_before_the_next(
 ) {
     let late = Late::start();
     running.signal(Signal::SIGSTOP);
-    // A busy machine may lose the lock before.
+    // On a busy machine, the lock may be lost before the command is stopped.
     let is_still = || is_stopped(running.id()) || is_gone(running.id());
     wait_until("it is stopped", SOON, is_still);
     rest();
@@ -85,8 +85,8 @@ pub(crate) fn assert_ends_before_the_next(
     rival.release().expect("released");
 }
 
-/// Starts a command under each limit, all at once. The first limit is too low, and the last one is not. A command that
-/// does not start its program ends with the expected code and last line.
+/// Runs a command under each of the limits, all at once. The first limit must be too low for the program to start, and
+/// the last must not. `is_right` checks the exit code and last line of a command that does not start its program.
 fn under_each<L: Debug + Copy + Send>(
     limits: impl IntoIterator<Item = L>,
     start: impl Fn(L, &str) -> Command + Sync,
@@ -117,7 +117,7 @@ fn program_under_a_process_limit_is_supervised_or_not_started() {
     }
     let (folder, copy) = scratch();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("open to all users");
-    // Another process copies it. A file that this process has open for writing cannot be executed.
+    // Another process makes the copy, because a file that this process has open for writing could not be executed.
     let copied = Command::new("cp").args([ZOOLOCK, &copy]).status();
     assert!(copied.expect("cp").success());
     let limits = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]);
@@ -133,7 +133,7 @@ fn program_under_a_process_limit_is_supervised_or_not_started() {
     });
 }
 
-/// `zoolock run` with a limit in the notation of prlimit(1).
+/// Returns `zoolock run` under a limit, which is named as in prlimit(1).
 fn run_limited(limit: &str, most: u64, path: &str) -> Command {
     let mut command = Command::new("prlimit");
     command.arg(format!("--{limit}={most}:{most}")).arg(ZOOLOCK);
@@ -144,13 +144,13 @@ fn run_limited(limit: &str, most: u64, path: &str) -> Command {
 
 #[test]
 fn program_under_a_file_or_memory_limit_is_supervised_or_not_started() {
-    // The dynamic loader failed, a process was missing, or the connection had no file.
+    // Allowed: the dynamic loader fails, a process cannot be started, or the connection gets no file.
     under_each(
         3..=20,
         |most, path| run_limited("nofile", most, path),
         |code, words| matches!(code, Some(127 | 71)) || words.contains(NO_FILES),
     );
-    // A signal ended the command because of missing memory, the dynamic loader failed, or a thread did not start.
+    // Allowed: memory is missing (a signal), the dynamic loader fails, or a thread cannot be started.
     under_each(
         (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096]),
         |megabytes, path| run_limited("as", megabytes << 20, path),
@@ -161,7 +161,7 @@ fn program_under_a_file_or_memory_limit_is_supervised_or_not_started() {
 #[test]
 fn failed_search_for_the_program_keeps_the_lock() {
     let path = fresh_path("no-look");
-    // The shell ends and leaves a process in another group.
+    // The shell ends, but leaves behind a process in another group.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \
          read line";
     let mut running = runs(&[], &path, &format!("echo shell $$; {script}"));

@@ -1,8 +1,8 @@
-//! `list`: the holder and the waiters of a lock, or all locks, as tables and as JSON.
+//! `list`: the holder and the waiters of one lock, or all locks, as a table or as JSON.
 
 use crate::util::*;
 
-/// The cells of a line of a table.
+/// Returns the cells of a table's line.
 pub(crate) fn cells(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
@@ -27,7 +27,7 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
     assert!(lines[1][3].ends_with(&holder));
-    // For a former waiter, this is not the time since its grant.
+    // `list` cannot know when a former waiter was granted the lock, so it shows an upper limit.
     assert!(lines[1][5].ends_with(" s") && lines[1][6].starts_with("≤ "), "{table}");
     assert_eq!(lines[2][..3], ["2", "waits", "read"]);
     assert_eq!(lines[2][6], "-", "a waiter does not hold it");
@@ -46,7 +46,7 @@ fn lists_show_holders_and_waiters_as_tables_and_as_json() {
 
     let _readers = [(), ()].map(|()| started(&["-s"], &at("b/read"), UNTIL_TOLD));
     let _permits = started(&["--semaphore=1"], &at("c"), UNTIL_TOLD);
-    // The queue node is deleted in the background.
+    // The node in the queue is deleted later, in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let single = zoolock::EphemeralLock::new(&client(), at("d")).expect("a path");
     let _single = single.acquire().expect("locked");
@@ -89,7 +89,7 @@ fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
         let shown = Terminal::of(80, 24, &[&["list"], list].concat()).rest();
         let lines: Vec<_> = shown.lines().filter(|line| line.contains('…')).collect();
         assert_eq!(lines.len(), 1);
-        // The wide characters take two columns.
+        // Wide characters take two columns each.
         let width = lines[0].chars().map(|one| if one == '名' { 2 } else { 1 }).sum::<usize>();
         assert!((70..=80).contains(&width), "{width}");
         let rest = parts.iter().try_fold(lines[0], |rest, part| Some(rest.split_once(part)?.1));
@@ -103,7 +103,7 @@ fn foreign_text_does_not_distort_the_table() {
     let probe = probe();
     probe.create_all(&path).expect("made");
     let long = "x".repeat(500_000);
-    // Identities of double width, with reversed direction, or that are too long.
+    // Identities with wide characters or a reversed direction, and one that is too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         contends(&probe, &path, identity);
     }
@@ -115,7 +115,7 @@ fn foreign_text_does_not_distort_the_table() {
         .map(|line| line.find(if line.starts_with("PLACE") { "SESSION" } else { "0x" }))
         .map(|column| column.expect("a session"))
         .collect();
-    // The two characters take two columns and three bytes each.
+    // Each of the two characters takes two columns and three bytes.
     assert_eq!(columns[1], columns[0] + 2);
     assert_eq!(columns[2], columns[0]);
 

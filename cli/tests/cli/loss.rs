@@ -1,16 +1,16 @@
-//! Losses while the program runs. The program has ended before the next grant.
+//! The lock is lost while the program runs. The program has ended before the next grant.
 
 use std::time::Instant;
 
 use crate::util::*;
 
-/// Reports TERM and ignores it.
+/// Reports TERM, but does not end.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
-/// Ends after some cleaning up.
+/// Ends on TERM, after it has cleaned up.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// Starts a script under a lock that is soon lost because there are no servers.
+/// Starts a script under a lock, with a session that will soon expire when the proxy is cut off.
 fn under(proxy: &FaultProxy, path: &str, script: &str) -> Beside {
     runs(&["-c", &proxy.connect_string(), "--session-timeout", "10"], path, script)
 }

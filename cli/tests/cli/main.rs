@@ -1,4 +1,4 @@
-//! The command `zoolock` as users run it: with real processes, terminals and servers.
+//! The command `zoolock`, as users run it: with real processes, terminals and servers.
 
 mod asking;
 mod codes;

@@ -1,4 +1,4 @@
-//! A job that is due on many machines at once, and that takes less time than their clocks differ.
+//! A job that is due on many machines at the same time, and takes less time than their clocks differ by.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::util::*;
 
 #[test]
 fn one_of_ten_machines_runs_an_instant_job() {
-    // The others start with the first one, or after its job has ended, which is later than any clock allows.
+    // The others start with the first one, or after its job has ended, which is later than the worst clock would.
     for are_late in [false, true] {
         let (path, (_folder, job)) = (fresh_path("nightly"), scratch());
         let script = format!("echo ran >> {job}");
@@ -43,7 +43,7 @@ fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     assert_eq!(held.code(), Some(3));
     rival.unlock().expect("unlocked");
 
-    // After a longer job, the lock is not held any longer.
+    // If the job takes longer than this time, the lock is not kept after it.
     let mut longer = runs(&["-v", "--hold-at-least", "1ms"], &path, "exit 4");
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();
@@ -67,12 +67,12 @@ fn signal_or_loss_ends_the_minimum_hold_early() {
         assert_eq!(held.code(), Some(3), "that of the program");
         await_nodes(&path, 0);
     }
-    // A signal during the program ends everything.
+    // A signal while the program runs ends everything at once.
     let mut held = started(&options, &fresh_path("held-on-all"), LISTENS);
     assert_eq!(end_by(Signal::SIGTERM, &mut held), Some(7));
 }
 
-/// The script of the manual, on several machines.
+/// Runs the script from the manual as if on several machines.
 #[test]
 fn script_of_the_manual_runs_the_job_once() {
     let manual = include_str!("../../README.md");

@@ -1,4 +1,4 @@
-//! Notifications to a service manager, through a real socket, and the unit that requests them.
+//! Notifications to a service manager, through a real socket, and the systemd unit that requests them.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::util::*;
 
-/// The receiving end of NOTIFY_SOCKET.
+/// The service manager: the receiving end of NOTIFY_SOCKET.
 struct Manager {
     socket: UnixDatagram,
     name: String,
@@ -31,7 +31,7 @@ impl Manager {
         Beside::start(command)
     }
 
-    /// Returns the next message.
+    /// Returns the next message that the manager receives.
     #[track_caller]
     fn receives(&self) -> String {
         let mut message = [0; 4096];
@@ -54,7 +54,7 @@ fn run_notifies_its_position_readiness_and_end() {
             assert!(manager.receives().starts_with(&status));
             waiting
         };
-        // A waiter that ends before it has the lock is never ready.
+        // A waiter that ends before it has acquired the lock never reports that it is ready.
         assert_eq!(end_by(Signal::SIGTERM, &mut waits()), Some(128 + Signal::SIGTERM as i32));
         assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
         let mut running = waits();
@@ -80,7 +80,7 @@ fn absent_or_deaf_manager_changes_nothing() {
         command.env("NOTIFY_SOCKET", socket);
         assert_eq!(Beside::start(command).code(), Some(3), "{socket:?}");
     }
-    // Messages until the socket accepts no more.
+    // Send messages until the socket is full.
     let (manager, full) = (Manager::new(true), UnixDatagram::unbound().expect("a socket"));
     full.set_nonblocking(true).expect("set");
     while full.send_to(b"STATUS=full", &manager.name).is_ok() {}
@@ -91,7 +91,7 @@ fn absent_or_deaf_manager_changes_nothing() {
 
 const UNIT: &str = include_str!("../../systemd/zoolock-lead@.service");
 
-/// The unit's value for this name.
+/// Returns the unit's value for the setting `name`.
 #[track_caller]
 fn says(name: &str) -> &'static str {
     let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -106,7 +106,7 @@ fn leader_of_the_unit_is_ready_when_it_contends_and_names_who_leads() {
     let (_folder, program) = scratch();
     std::fs::write(&program, UNTIL_TOLD).expect("written");
     let start = says("ExecStart").replacen("/usr/bin/zoolock", ZOOLOCK, 1);
-    // A shell splits these variables as systemd does.
+    // A shell splits these variables into words, as systemd does.
     let mut shell = in_shell("sh", &format!("exec {start}"));
     shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
     shell.env("OPTIONS", "-v");
@@ -126,7 +126,7 @@ fn leader_of_the_unit_is_ready_when_it_contends_and_names_who_leads() {
     assert_eq!(manager.receives(), "STOPPING=1\nSTATUS=ending");
     assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
-    // KILL has to come before another client can get the lock.
+    // systemd must send KILL before another client can acquire the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
     assert!(stops_within < 10, "the session timeout that is not given");
     let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();

@@ -1,4 +1,4 @@
-//! Locks of a zoolock that is killed, and `reaper` for the programs of a machine.
+//! The lock of a zoolock process that is killed, and the command `reaper`, for all programs of a machine.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use zoolock::ClientBuilder;
 
 use crate::util::*;
 
-/// A client that registers at this socket.
+/// Returns a client that registers at the reaper with this socket.
 fn registered_at(socket: &str) -> zoolock::Client {
     let builder = ClientBuilder::from_vars(|name| match name {
         "ZOOKEEPER_CONNECT" => Some(connect_string().into()),
@@ -17,8 +17,8 @@ fn registered_at(socket: &str) -> zoolock::Client {
     builder.expect("settings").connect().expect("connect")
 }
 
-/// Kills zoolock, and returns when the next client has the lock. This is long before the servers expire the session,
-/// and when nothing is left of the program.
+/// Kills zoolock, and returns when another client has acquired its lock. This must be long before the servers expire
+/// the session, and only after the program has ended.
 #[track_caller]
 fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
     let begun = Instant::now();
@@ -26,7 +26,7 @@ fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
     let guard = held(path);
     assert!(is_gone(inside), "two programs under one lock");
     println!("after {:?}", begun.elapsed());
-    // The test's sessions last for 40 s.
+    // Without a reaper, the session would last for 40 s.
     assert!(begun.elapsed() < Duration::from_secs(20));
     drop(guard);
 }
@@ -88,7 +88,7 @@ fn run_does_not_use_the_reaper_of_programs() {
     command.env("ZOOLOCK_REAPER", &socket);
     let mut running = Beside::start(command);
     running.is_inside();
-    // It would not wait for the program's descendants.
+    // That reaper would not wait for the program's descendants to end.
     assert_eq!(let_end(&mut running), Some(0));
     assert!(!running.said().iter().any(|line| line.contains("reaper")));
 }

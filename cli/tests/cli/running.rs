@@ -23,7 +23,7 @@ fn run_forwards_signals_and_holds_until_the_program_ends() {
 fn terminal_serves_the_program_and_then_the_shell() {
     let path = fresh_path("terminal");
     let reads = "read line < /dev/tty; echo \"it read $line\"";
-    // An interactive shell gives the terminal to its pipeline; other shells keep it.
+    // An interactive shell puts its pipeline in the terminal's foreground. Other shells stay there themselves.
     for (shell, input) in [("sh", ""), ("bash --norc --noprofile -i", "echo piped | ")] {
         let command = format!("{input}{ZOOLOCK} run {path} sh -c '{reads}'");
         let script = format!("{command}; read line; echo \"then $line\"");
@@ -74,7 +74,7 @@ fn nested_run_holds_both_locks_and_forwards_signals() {
     await_nodes(&inner, 0);
     await_nodes(&outer, 0);
 
-    // They share the terminal.
+    // Both commands share the terminal.
     let reads = "read line; echo \"it read $line\"; exec sleep 1000";
     let mut running = Terminal::with(nested(reads));
     running.types("hello", "it read hello");

@@ -1,4 +1,4 @@
-//! Credentials: their sources, and the processes that must not get them.
+//! Credentials: where they come from, and which processes must not receive them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ fn credentials_come_from_the_environment_and_refused_ones_give_77_at_once() {
     assert_eq!(let_end(&mut holding), Some(0));
 }
 
-/// The program, its child, and a grandchild after the program's end.
+/// The program, its child, and a process in another group each print the credentials that they have received.
 const TELLS: &str = "echo auth ${ZOOKEEPER_AUTH-none}; sh -c 'echo child ${ZOOKEEPER_AUTH-none}'; \
      timeout 1000 sh -c 'echo apart ${ZOOKEEPER_AUTH-none}'; echo inside $$; cat > /dev/null";
 
@@ -51,7 +51,7 @@ fn program_gets_no_credentials_unless_configured() {
             assert_eq!(running.says(who), told, "{who}{options:?}");
         }
         running.is_inside();
-        // The command passes on what the program gets.
+        // The supervisor's environment is the one that the program receives.
         let supervisor = supervisor_of(running.id());
         let environment = fs::read(format!("/proc/{supervisor}/environ")).expect("its environment");
         let environment = String::from_utf8_lossy(&environment);
@@ -85,11 +85,11 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
     let mut all = fs::read_to_string(format!("/proc/{}/cmdline", holding.id())).expect("a process");
     for (auth, hosts, arguments, wanted) in [
         (&*bob, &*hosts, &["run", "-n", "-E", "9"][..], 9),
-        // The certificate gives access.
+        // The certificate alone grants access.
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 77),
         ("sasl:bob", &hosts, &["list"], 64),
-        // A server that requires credentials reports this at the first request.
+        // If a server requires credentials, it says so in the answer to the first request.
         ("", &hosts, &["list"], 77),
         ("", "", &["list", "--config", &config], 0),
         (&ann, "", &["run", "-n", "-E", "9", "--config", &config], 9),
@@ -106,7 +106,7 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
         assert_eq!(code, Some(wanted), "{arguments:?}");
         all += &(said + &errors);
     }
-    // Without any of these options the connection is plain TCP.
+    // Without any TLS option, the connection is plain TCP.
     let mut plain = zoolock_at(&hosts, &["list", "--session-timeout", "6", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);
     assert_eq!(ends(plain).0, Some(69));

@@ -24,7 +24,7 @@ fn environment_overrides_the_settings_file() {
     let soon = &[("ZOOKEEPER_SESSION_TIMEOUT", "soon")];
     let (_, errors) = list(&format!("connect = '{hosts}'\nsession_timeout = 7"), soon);
     assert!(errors.ends_with("(expected e.g. 10 or 2.5)\n"), "the variable has no line: {errors}");
-    // An error in a setting of the file names its line.
+    // An error in a setting from the file names its line.
     for (text, parts) in [
         ("connect = 'a'\n\nsession_timeout = 'hunter2'", ["ZOOKEEPER_SESSION_TIMEOUT", "line 3"]),
         ("connect = 'a'\ntls = 'hunter2'", ["ZOOKEEPER_TLS", "line 2"]),
@@ -48,7 +48,7 @@ fn environment_overrides_the_settings_file() {
 fn settings_in_etc_are_the_defaults() {
     let ((_folder, file), path) = (scratch(), fresh_path("etc"));
     fs::write(&file, format!("connect = '{}'\n", connect_string())).expect("written");
-    // There, `/etc` contains only this file.
+    // In this mount namespace, `/etc` contains only this file.
     let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
     let options = ["--mount", "sh", "-c", prepare, &file];
     let fails = |arguments: &[&str], config: Option<&str>| {

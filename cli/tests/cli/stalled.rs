@@ -1,4 +1,4 @@
-//! Output that is not read: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
+//! Output that is not read: a full pipe, a stopped terminal, a stopped pager. None of these makes the command wait.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -13,17 +13,17 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use crate::util::*;
 
-/// A full pipe. It is not read as long as the reader is kept.
+/// Returns a pipe that is full. It stays full while the reader is neither read nor dropped.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("set");
     while writer.write(&[b'x'; 1]).is_ok() {}
-    // Its next user blocks on writes, as usual.
+    // Writes of the process that inherits it block, as usual.
     ioctl_fionbio(&writer, false).expect("set");
     (reader, writer)
 }
 
-/// Starts a command whose standard error is full while the reader is kept.
+/// Starts a command whose standard error is full. It stays full while the reader is kept.
 fn unheard(command: &Command) -> (Beside, PipeReader) {
     let (reader, writer) = full_pipe();
     (Beside::spawn(command, Stdio::piped(), writer.into()), reader)
@@ -48,11 +48,11 @@ fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
 #[test]
 fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
-    // Otherwise, the shell itself would print there that a signal has ended a `sleep`.
+    // With its standard error open, the shell would write there that a signal has ended a `sleep`, and block.
     let (mut running, _reader) = unheard(&run(&["-v"], &path, &format!("exec 2>&-; {LISTENS}")));
     running.is_inside();
     let holder = contenders(&path).remove(0);
-    // The process that forwards signals also keeps the program alive.
+    // If the process that forwards signals blocked on writing, the program would not survive.
     for _ in 0..20 {
         client.revoke(&holder).expect("asked");
         running.signal(Signal::SIGUSR1);
@@ -70,7 +70,7 @@ fn unread_errors_do_not_delay_the_exit() {
         (&["run", "not/absolute", "true"][..], 64),
         (&["run", "--no-such-option"], 64),
         (&["revoke", &path], 1),
-        // Another process prints this line.
+        // The supervisor prints this error.
         (&["run", &path, "/proc"], 126),
     ] {
         let (mut one, _reader) = unheard(&zoolock(arguments));
@@ -87,7 +87,7 @@ fn stopped_terminal_delays_nobody() {
     let mut waiting = Terminal::with(in_shell("sh", &format!("tty; exec {zoolock}")));
     let (_, terminal) = waiting.0.exp_regex("/dev/[a-z0-9/]+\r").expect("its terminal");
     waiting.shows("2nd, held by");
-    // The effect of Ctrl-S.
+    // This has the effect of Ctrl-S.
     let mut open = File::options();
     let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal.trim_end());
     let terminal = terminal.expect("opened");
@@ -111,7 +111,7 @@ fn signals_end_list_and_watch_behind_a_stopped_pager() {
     ] {
         let (mut reader, writer) = full_pipe();
         let full = ioctl_fionread(&reader).expect("its length");
-        // Room for a part of its output.
+        // This makes room for a part of the command's output.
         reader.read_exact(&mut [0; 4096]).expect("read");
         let mut stuck = Beside::spawn(&zoolock(arguments), writer.into(), Stdio::piped());
         wait_until("it writes", SOON, || ioctl_fionread(&reader).is_ok_and(|now| now == full));

@@ -1,20 +1,20 @@
-//! Stopped processes: by Ctrl-Z in shells of all kinds.
+//! Processes that Ctrl-Z stops, in different kinds of shells.
 
 use std::fs;
 
 use crate::util::*;
 
-/// Reports its start, and the lines that it reads.
+/// Reports its start, and then every line that it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done; exit 3";
-/// Reports its start and reads nothing. It does not start a process: dash uses vfork, and a child that Ctrl-Z stops
-/// before its exec keeps dash itself from stopping.
+/// Reports its start, and reads nothing. The shell must not start a child: dash uses vfork, and dash itself would not
+/// stop if Ctrl-Z stopped the child before its exec.
 const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
-/// Waits for the program, and returns its process id.
+/// Waits until the program has started, and returns its process id.
 #[track_caller]
 fn inside(terminal: &mut Terminal) -> u32 {
-    // The terminal also echoes the command, but with a dollar sign there. It is read byte by byte: without the end of
-    // the line, the number could be incomplete.
+    // The terminal also echoes the command, which has `$$` instead of a number. Output is read byte by byte, so the
+    // number is complete only with the end of the line.
     let (_, said) = terminal.0.exp_regex("inside [0-9]+\r").expect("it runs");
     said["inside ".len()..].trim_end().parse().expect("a process")
 }
@@ -27,16 +27,16 @@ fn starts(path: &str, script: &str, rest: &str) -> Terminal {
     shell
 }
 
-/// Whether the shell itself is in the foreground of the process's terminal.
+/// Returns whether the shell itself is in the foreground of the process's terminal.
 fn is_of_the_shell(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
-    // Fields: state, parent, group, session, terminal, and its foreground group. The shell leads the session.
+    // Fields: state, parent, group, session, terminal, the terminal's foreground group. The shell leads the session.
     let mut fields = stat.rsplit_once(") ").expect("its state").1.split(' ');
     let (session, foreground) = (fields.nth(3), fields.nth(1));
     session == foreground
 }
 
-/// Presses Ctrl-Z, and waits until the program has stopped and the shell is back.
+/// Presses Ctrl-Z, and waits until the program has stopped and the shell shows its prompt.
 #[track_caller]
 fn stop(shell: &mut Terminal, program: u32) {
     shell.presses('z');
@@ -60,7 +60,7 @@ fn ctrl_z_stops_a_program_with_redirected_input_or_brought_to_the_foreground() {
         let program = inside(&mut shell);
         if rest == "&" {
             shell.types("fg", "zoolock run");
-            // The shell does this first.
+            // Before it continues the program, the shell puts it in the foreground.
             wait_until("the shell has given its terminal away", SOON, || !is_of_the_shell(program));
         }
         stop(&mut shell, program);
@@ -81,7 +81,7 @@ fn ctrl_z_stops_a_program_with_redirected_input_or_brought_to_the_foreground() {
 
 #[test]
 fn ctrl_z_does_nothing_without_a_shell() {
-    // There is no shell above it, as with `ssh -t` or in a container.
+    // zoolock has no shell as its parent, as with `ssh -t` or in a container.
     let mut running = Terminal::with(run(&[], &fresh_path("ctrl-z-orphan"), READS));
     inside(&mut running);
     running.presses('z');

@@ -1,5 +1,5 @@
-//! The supervisor: whatever a program does to itself and its descendants, they all end with zoolock, with the
-//! supervisor, and with the lock; and the lock is held as long as one of them runs.
+//! The supervisor. Whatever a program does to itself and its descendants, all of them end when zoolock ends, the
+//! supervisor ends or the lock is lost, and the lock is held while any of them runs.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::thread;
 use crate::limits::assert_ends_before_the_next;
 use crate::util::*;
 
-/// Prints `inside` from a process that is not a child of the shell and carries no mark of it.
+/// Programs that print `inside` from a process that is not a child of the shell and does not carry any mark of it.
 const ESCAPES: [(&str, &str); 9] = [
     ("its own session", "setsid sh -c 'echo inside $$; exec sleep 1000' &"),
     ("a daemon", "(setsid sh -c 'echo inside $$; exec sleep 1000' &)"),
@@ -46,7 +46,7 @@ time.sleep(1000)' &",
     ),
 ];
 
-/// Runs a test with each of these programs, all at once.
+/// Runs a test with each of these programs at the same time.
 fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
     thread::scope(|scope| {
         for (name, script) in ESCAPES {
@@ -62,7 +62,7 @@ fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
     });
 }
 
-/// Whether all threads of a process have ended. Its first thread may have ended long before.
+/// Returns whether all threads of a process have ended. The first of them may have ended long before the others.
 fn has_ended(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.count() <= 1 && is_gone(process)
@@ -103,7 +103,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
         running.says("the program has ended, but zoolock keeps the lock for its descendants: ");
         assert!(is_taken(path) && !has_ended(inside));
         send(inside, Signal::SIGKILL);
-        // Other processes of the script lose their parents as well, sooner or later.
+        // When it is killed, other processes of the script become orphans as well, sooner or later.
         wait_until("all have ended", SOON, || {
             if !is_gone(running.id()) {
                 running.signal(Signal::SIGTERM);
@@ -115,7 +115,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     });
 }
 
-/// A library that makes each supervisor end before it starts to work.
+/// A library that makes each supervisor exit before it begins its work.
 const ENDS_SUPERVISORS: &str = r#"
 #include <string.h>
 #include <unistd.h>
@@ -140,7 +140,7 @@ fn program_without_a_supervisor_never_starts() {
     );
 }
 
-/// A program, and a daemon that prints `inside`.
+/// A program with a daemon, which prints `inside`.
 const WITH_A_DAEMON: &str = "(setsid sh -c 'echo inside $$; exec sleep 1000' &); exec sleep 1000";
 
 #[test]
@@ -148,7 +148,7 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
     let running = runs(&[], &fresh_path("both-stopped"), WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
-    // The program cannot continue its supervisor.
+    // The program is stopped as well, so that it cannot resume its supervisor.
     running.stop();
     send(supervisor, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
@@ -157,7 +157,7 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
 
 #[test]
 fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
-    // Its supervisor continues, is stopped as well, or is killed.
+    // The supervisor keeps running, is stopped as well, or is killed.
     let end_with = |signal: Option<Signal>| {
         println!("its supervisor gets {signal:?}");
         let path = fresh_path("stopped");
@@ -170,7 +170,7 @@ fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
             }
         });
         if signal == Some(Signal::SIGKILL) {
-            // zoolock may detect either of them first.
+            // zoolock may first detect either that its supervisor was killed or that its lock is lost.
             assert!(matches!(running.code(), Some(71 | 74)));
         }
     };
@@ -183,7 +183,7 @@ fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
 
 #[test]
 fn code_of_the_program_stays_when_its_number_is_used_again() {
-    // The next process of this system gets the id, unless others come between.
+    // The next process of the whole system gets this id, unless another process starts before it.
     let script = "sh -c 'while kill -0 $1 2> /dev/null; do sleep 0.01; done
         for i in 1 2 3 4 5 6 7 8 9; do
             echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid 2> /dev/null
@@ -199,7 +199,7 @@ fn flood_of_signals_harms_nobody() {
     for _ in 0..20_000 {
         running.signal(Signal::SIGUSR1);
     }
-    // zoolock continues its supervisor.
+    // When its supervisor is stopped, zoolock resumes it.
     let supervisor = supervisor_of(running.id());
     for _ in 0..5 {
         send(supervisor, Signal::SIGSTOP);
@@ -257,7 +257,7 @@ fn kill_by_name_spares_the_supervisor() {
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = runs(&[], &path, script);
     let child = running.says("child ").parse().expect("a process");
-    // What `pkill -9 -f` with the name of the command or program and `killall -9 zoolock` search for.
+    // These are what `pkill -9 -f` (with the name of the command or of the program) and `killall -9 zoolock` match.
     let is_named = |process: u32| {
         let names = ["cmdline", "comm"].map(|what| fs::read(format!("/proc/{process}/{what}")));
         let names =
@@ -272,7 +272,7 @@ fn kill_by_name_spares_the_supervisor() {
 #[test]
 fn many_forks_and_zombies_end_with_zoolock() {
     let (_folder, file) = scratch();
-    // Each fork leaves an orphan that forks again; a thousand of them end and are not reaped by their parent.
+    // Each fork leaves an orphan, which forks again. A thousand processes end without being reaped by their parents.
     let script = format!(
         "perl -e '$| = 1; for (1..1000) {{ fork or exit }}
          for (1..20) {{ fork or do {{ setpgrp; for (;;) {{ fork and exit; \

@@ -1,4 +1,4 @@
-//! Helpers that start the command, with pipes or in a terminal, and wait for its output and effects.
+//! Helpers that start the command, with pipes or in a terminal, and wait for its output and its effects.
 
 use std::borrow::BorrowMut;
 use std::path::Path;
@@ -12,20 +12,20 @@ use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 
 pub(crate) use common::*;
 
-/// Reports its start, and ends when its input ends.
+/// A script that reports its start, and ends when its standard input ends.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
-/// Reports its token, its start and its signals, and ends on TERM.
+/// A script that reports its token, its start and each signal that it receives, and ends on TERM.
 pub(crate) const LISTENS: &str = "
     for signal in INT HUP QUIT USR1 USR2; do trap \"echo caught $signal\" $signal; done
     trap 'echo caught TERM; exit 7' TERM
     echo token $ZOOLOCK_TOKEN; echo inside $$
     while :; do sleep 0.05; done";
 
-/// This command.
+/// The path of the command under test.
 pub(crate) const ZOOLOCK: &str = env!("CARGO_BIN_EXE_zoolock");
 
-/// Returns `zoolock` with these arguments, on the shared server.
+/// Returns the command `zoolock` with these arguments, for the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
     zoolock_at(&connect_string(), arguments)
 }
@@ -36,14 +36,14 @@ pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// A command with these servers, and with the longest session that they grant: even a busy machine does not lose it.
+/// Returns a command for these servers, with the longest session timeout that they grant, for busy machines.
 fn at(hosts: &str, program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("ZOOKEEPER_CONNECT", hosts).env("ZOOKEEPER_SESSION_TIMEOUT", "40");
     command
 }
 
-/// `zoolock run` with a shell script.
+/// Returns the command `zoolock run` with a shell script.
 pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
     zoolock(&[&["run"], options, &[path, "sh", "-c", script]].concat())
 }
@@ -53,7 +53,7 @@ pub(crate) fn runs(options: &[&str], path: &str, script: &str) -> Beside {
     Beside::start(run(options, path, script))
 }
 
-/// Like this, and waits until the program has reported that it runs.
+/// Starts `zoolock run` with a shell script, and waits until the script has reported its start.
 #[track_caller]
 pub(crate) fn started(options: &[&str], path: &str, script: &str) -> Beside {
     let running = runs(options, path, script);
@@ -61,14 +61,14 @@ pub(crate) fn started(options: &[&str], path: &str, script: &str) -> Beside {
     running
 }
 
-/// Closes the input of a command that ends with its input, and returns the exit code.
+/// Closes the standard input of a command, which ends because of that, and returns its exit code.
 #[track_caller]
 pub(crate) fn let_end(running: &mut Beside) -> Option<i32> {
     running.let_go();
     running.code()
 }
 
-/// Sends a signal, and returns the exit code.
+/// Sends a signal to a command, and returns its exit code.
 #[track_caller]
 pub(crate) fn end_by(signal: Signal, running: &mut Beside) -> Option<i32> {
     running.signal(signal);
@@ -80,7 +80,7 @@ pub(crate) fn lead(options: &[&str], path: &str, script: &str) -> Beside {
     Beside::start(zoolock(&[&["lead"], options, &[path, "sh", "-c", script]].concat()))
 }
 
-/// A script in this shell, with the shared server.
+/// Returns a command that runs a script in this shell, for the shared server.
 pub(crate) fn in_shell(shell: &str, script: &str) -> Command {
     let mut words = shell.split(' ');
     let mut command = at(&connect_string(), words.next().expect("a shell"));
@@ -88,7 +88,7 @@ pub(crate) fn in_shell(shell: &str, script: &str) -> Command {
     command
 }
 
-/// `zoolock`, run by unshare(1). Returns `None` if this is not permitted.
+/// Returns `zoolock` run by unshare(1), or `None` if that is not permitted.
 pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Option<Command> {
     let unshare = |program, arguments: &[&str]| {
         let mut command = at(&connect_string(), "unshare");
@@ -103,7 +103,7 @@ pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Option<Command> 
     None
 }
 
-/// The exit code and both outputs of a command that ends by itself.
+/// Runs a command that ends by itself. Returns its exit code, output and errors.
 #[track_caller]
 pub(crate) fn ends(mut command: impl BorrowMut<Command>) -> (Option<i32>, String, String) {
     let command = command.borrow_mut();
@@ -113,14 +113,14 @@ pub(crate) fn ends(mut command: impl BorrowMut<Command>) -> (Option<i32>, String
     (ended.status.code(), said, errors)
 }
 
-/// The exit code and output of a command that ends by itself.
+/// Runs `zoolock`, which ends by itself. Returns its exit code and output.
 #[track_caller]
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let (code, said, _) = ends(zoolock(arguments));
     (code, said)
 }
 
-/// The output of a command that succeeds.
+/// Runs `zoolock`, which must succeed, and returns its output.
 #[track_caller]
 pub(crate) fn prints(arguments: &[&str]) -> String {
     let (code, said) = output(arguments);
@@ -128,19 +128,19 @@ pub(crate) fn prints(arguments: &[&str]) -> String {
     said
 }
 
-/// The JSON that a command prints.
+/// Runs `zoolock`, which must succeed, and returns the JSON that it prints.
 #[track_caller]
 pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&prints(arguments)).expect("JSON")
 }
 
-/// Whether another client holds the lock.
+/// Returns whether another client holds the lock.
 #[track_caller]
 pub(crate) fn is_taken(path: &str) -> bool {
     !lock_of(&client(), path).try_lock().expect("an answer")
 }
 
-/// Whether the process has ended. Its parent may not have reaped it yet.
+/// Returns whether a process has ended, even if its parent has not reaped it yet.
 pub(crate) fn is_gone(process: u32) -> bool {
     let state = state(Path::new(&format!("/proc/{process}")));
     state.is_none_or(|state| state == 'Z')
@@ -155,14 +155,14 @@ pub(crate) fn await_gone(process: u32) -> Duration {
     wait_until("the process has ended", SOON, || is_gone(process))
 }
 
-/// Waits until nothing is left of a process, that is, until its parent has reaped it.
+/// Waits until nothing is left of a process, which means that its parent has reaped it.
 #[track_caller]
 pub(crate) fn await_buried(process: u32) {
     let entry = format!("/proc/{process}");
     wait_until("it is buried", SOON, || !Path::new(&entry).exists());
 }
 
-/// A program in a terminal of its own.
+/// A program in its own terminal.
 pub(crate) struct Terminal(pub(crate) PtySession);
 
 impl Terminal {
@@ -171,12 +171,12 @@ impl Terminal {
         println!("in a terminal: {command:?}");
         let time = Some(SOON.as_millis() as u64);
         let mut terminal = spawn_command(with_all_signals(&command), time).expect("a terminal");
-        // Dropping it also kills an interactive shell, which ignores TERM.
+        // With this setting, dropping the terminal also kills an interactive shell, which ignores TERM.
         terminal.process_mut().set_kill_timeout(Some(0));
         Terminal(terminal)
     }
 
-    /// `zoolock` in a terminal of this size.
+    /// Starts `zoolock` in a terminal of this size.
     #[track_caller]
     pub(crate) fn of(columns: usize, rows: usize, arguments: &[&str]) -> Terminal {
         let size = format!("stty cols {columns} rows {rows}");
@@ -184,7 +184,7 @@ impl Terminal {
         Terminal::with(in_shell("sh", &script))
     }
 
-    /// An interactive shell, with the shared server.
+    /// Starts an interactive shell in a terminal, for the shared server.
     pub(crate) fn shell() -> Terminal {
         let mut shell = at(&connect_string(), "bash");
         shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "ready> ");
@@ -193,7 +193,7 @@ impl Terminal {
         shell
     }
 
-    /// Waits for this text, and returns what is before it. rexpect treats each byte as a character.
+    /// Waits for this text, and returns the text before it. rexpect treats each byte as a character.
     #[track_caller]
     pub(crate) fn shows(&mut self, text: &str) -> String {
         let bytes: String = text.bytes().map(char::from).collect();
@@ -213,13 +213,13 @@ impl Terminal {
         self.0.send_control(key).expect("sent");
     }
 
-    /// Returns everything that follows, until the end.
+    /// Returns all remaining text, up to the end.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> String {
         decoded(&self.0.exp_eof().expect("it has ended"))
     }
 
-    /// Waits for the end of the process, and returns its exit code.
+    /// Waits until the process has ended, and returns its exit code.
     #[track_caller]
     pub(crate) fn code(&self) -> i32 {
         match self.0.process().wait().expect("can be waited for") {
@@ -233,12 +233,12 @@ fn decoded(bytes: &str) -> String {
     String::from_utf8(bytes.chars().map(|byte| byte as u8).collect()).expect("text")
 }
 
-/// Returns a client of the test itself, on the shared server.
+/// Returns a client for the test itself, on the shared server.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), Duration::from_secs(40))
 }
 
-/// Acquires the lock for the test itself.
+/// Acquires the lock on behalf of the test itself.
 #[track_caller]
 pub(crate) fn held(path: &str) -> Guard {
     held_as("the test", path)
@@ -251,13 +251,13 @@ pub(crate) fn held_as(identity: &str, path: &str) -> Guard {
     lock.acquire().expect("locked")
 }
 
-/// All clients that hold the lock or wait for it.
+/// Returns all clients that hold the lock or wait for it.
 #[track_caller]
 pub(crate) fn contenders(path: &str) -> Vec<Contender> {
     client().contenders(path).expect("contenders")
 }
 
-/// Creates the node of a contender that exists as long as the probe.
+/// Creates the node of a contender, which exists until the probe is dropped.
 #[track_caller]
 pub(crate) fn contends(probe: &Probe, path: &str, identity: impl AsRef<[u8]>) -> String {
     probe.create(&format!("{path}/lock-"), identity.as_ref(), true, true).expect("made")
@@ -267,14 +267,14 @@ pub(crate) fn probe() -> Probe {
     shared_probe().expect("probe")
 }
 
-/// Deletes the only node of a lock, as an operator may.
+/// Deletes the only node of a lock, as an operator might.
 #[track_caller]
 pub(crate) fn delete_node(path: &str) {
     let node = await_nodes(path, 1).remove(0);
     probe().delete(&format!("{path}/{node}")).expect("deleted");
 }
 
-/// The supervisor of a `zoolock run`.
+/// Returns the process id of the supervisor of `zoolock run`.
 #[track_caller]
 pub(crate) fn supervisor_of(zoolock: u32) -> u32 {
     let is_supervisor = |child: &u32| {
@@ -284,7 +284,7 @@ pub(crate) fn supervisor_of(zoolock: u32) -> u32 {
     children_of(zoolock).into_iter().find(is_supervisor).expect("a supervisor")
 }
 
-/// The children of all threads of a process.
+/// Returns the process ids of the children of all threads of a process.
 pub(crate) fn children_of(process: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
     let children = threads.flatten().map(|thread| thread.path().join("children"));

@@ -17,7 +17,7 @@ fn terminal_shows_the_moving_position_on_one_line_and_a_pipe_gets_each_change() 
     let mut third = Terminal::with(run(&["-v"], &path, "echo inside"));
     let place = format!("{path}: 3rd, {}", held_by(&first));
     third.shows(&place);
-    // The position is shown again after some seconds.
+    // The position is shown again after a few seconds.
     let again = third.shows(&place);
     assert!(again.contains("\r\x1b[K") && !again.contains('\n'), "{again:?}");
     let mut fourth = runs(&["-v"], &path, "echo inside");
@@ -44,7 +44,7 @@ fn waiter_and_holder_report_an_outage() {
     let hosts = proxy.connect_string();
     let start =
         |timeout| runs(&["-v", "-c", &hosts, "--session-timeout", timeout], "/outage", UNTIL_TOLD);
-    // The holder keeps its session.
+    // The session of the holder is not affected.
     let mut holding = start("60");
     holding.is_inside();
     let waiting = start("10");
@@ -82,7 +82,7 @@ fn ctrl_c_leaves_the_queue_at_once() {
     waiting.shows("2nd, held by");
     waiting.presses('c');
     assert_eq!(waiting.code(), 128 + Signal::SIGINT as i32);
-    // Not later, when its session ends.
+    // The node is deleted now, and not later when the session ends.
     assert_eq!(contenders(&path).len(), 1, "its node is still there");
     let rest = waiting.rest();
     assert!(rest.ends_with("\r\x1b[K"), "the line is not clear: {rest:?}");
@@ -100,7 +100,7 @@ fn every_signal_and_two_at_once_end_the_wait_and_leave_nothing_in_the_queue() {
     for signals in alone.iter().map(std::slice::from_ref).chain(pairs) {
         let mut waiting = runs(&[], &path, "echo not to be seen");
         await_nodes(&path, 2);
-        // All signals are pending when it continues, as with timeout(1).
+        // When it is resumed, all signals are pending, as with timeout(1).
         if signals.len() > 1 {
             waiting.stop();
         }
@@ -118,7 +118,7 @@ fn program_does_not_start_after_a_signal() {
     let held = held(&path);
     let mut waiting = runs(&[], &path, "echo not to be seen");
     await_nodes(&path, 2);
-    // Both signals are pending when it continues.
+    // When it is resumed, the grant and the signal are both pending.
     waiting.stop();
     held.release().expect("released");
     waiting.signal(Signal::SIGTERM);

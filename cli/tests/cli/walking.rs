@@ -1,4 +1,4 @@
-//! `list -r`: which nodes of a tree are locks.
+//! `list -r`: which nodes of a tree count as locks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use crate::util::*;
 
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// Returns the paths of the locks below the root, without the root, and checks their contenders.
+/// Returns the paths of all locks below the root, relative to it, and checks their contenders.
 fn locks_below(root: &str) -> Vec<String> {
     let all = json(&["list", "-r", "--json", root]);
     let all = all.as_array().expect("an array").iter().map(|lock| {
@@ -37,11 +37,11 @@ fn every_kind_of_lock_is_found_in_tree_order() {
     let more = waiting_with_the_turn(&permits, 1);
     let single = EphemeralLock::new(&client, at("single")).expect("a path");
     let _single = single.acquire().expect("locked");
-    // A name of kazoo's.
+    // A node name of kazoo.
     probe.create_all(&at("theirs")).expect("made");
     let theirs = at(&format!("theirs/{HEX}__lock__0000000000"));
     probe.create(&theirs, b"them", true, false).expect("made");
-    // These are not locks: a free one, a group member, and folders named like those of a semaphore.
+    // None of these is a lock: a free lock's path, a group member, and folders named like those of a semaphore.
     drop(held(&at("free")));
     probe.create(&at("member"), b"10.0.0.1:80", true, false).expect("made");
     let _among_others = held(&at("service/locks/x"));
@@ -50,10 +50,10 @@ fn every_kind_of_lock_is_found_in_tree_order() {
     let expected =
         "/a /a/b /a-b /app/locks /deep/er/read /permits /service/locks/x /single /theirs";
     assert_eq!(locks_below(&root).join(" "), expected);
-    // The walk includes the lock at its root.
+    // The root itself is included.
     assert_eq!(locks_below(&at("a")), ["", "/b"]);
     assert_eq!(locks_below(&at("single")), [""]);
-    // These are the locks of all tests, some of which may be unreadable.
+    // This lists the locks of all tests that run now, some of which may be unreadable.
     let (_, all, _) = ends(zoolock(&["list", "-r", "/"]));
     assert!(all.contains(&at("service/locks/x")), "{all}");
     rw.reader().unlock().expect("unlocked");

@@ -1,4 +1,4 @@
-//! `watch`, above all `watch -r`: the busiest locks first, as many as fit, and how long they have been held.
+//! `watch`, mainly `watch -r`: the busiest locks come first, as many as fit are shown, and for how long they were held.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ fn watch_in(columns: usize, rows: usize, arguments: &[&str]) -> Terminal {
     Terminal::of(columns, rows, &[&["watch", "--interval", "0.1"], arguments].concat())
 }
 
-/// Waits until the screen shows these texts in this order, and returns its lines.
+/// Waits until the screen shows these texts in this order. Returns its lines.
 #[track_caller]
 fn await_screen(drawn: &mut Terminal, texts: &[&str]) -> Vec<String> {
     let mut screen = String::new();
@@ -91,9 +91,9 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
     let (path, hidden) = (format!("{root}/a"), format!("{root}/hidden"));
     let watch = Beside::start(zoolock(&["watch", "-r", "--interval", "0.01", &root]));
     let block = |title: &str| {
-        // A poll may come between two changes, for example between a holder and the next one.
+        // A poll may happen between two changes, for example after a holder has released and before the next one holds.
         while !watch.says(&format!("{root}  ")).ends_with(title) {}
-        // Many polls take place until this command has connected.
+        // Before this command has connected, many polls take place.
         output(&["list", "-r", &root]);
     };
     block("Z  0 locks  0 waiting");

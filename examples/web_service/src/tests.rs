@@ -214,7 +214,7 @@ fn bad_names_are_refused_with_a_reason() {
         ("a%00", "it has '%'"),
         ("\u{e9}", "it has '\u{e9}'"),
         ("a\tb", "it has '\\t'"),
-        ("clock-0000000001", "is the name of a contender"),
+        ("clock-0000000001", "has the form of a contender's name"),
     ] {
         let answer = scene.reserve(name);
         assert_status(&answer, 400);

@@ -11,18 +11,18 @@ use crate::time::Nanos;
 /// One thread of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WorkerId {
-    /// The client.
+    /// The number of the client.
     pub process: usize,
-    /// The thread.
+    /// The number of the thread in its client.
     pub thread: usize,
 }
 
-/// A hold, from the grant to the outermost unlock.
+/// A hold, from its grant to its last unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HoldId {
     /// The thread that was granted the hold.
     pub by: WorkerId,
-    /// The number of the hold among those of its thread.
+    /// The number of the hold among its thread's holds.
     pub number: u32,
 }
 
@@ -31,7 +31,7 @@ pub struct HoldId {
 pub struct Call {
     /// The method's name.
     pub op: Cow<'static, str>,
-    /// The lock.
+    /// The index of the lock.
     pub path: LockIndex,
     /// When the call was made.
     pub started: Nanos,
@@ -39,17 +39,17 @@ pub struct Call {
     pub deadline: Option<Nanos>,
     /// When the call returned.
     pub ended: Nanos,
-    /// Set if the call requested a lock and returned without it.
+    /// Set if the call requested a lock, but returned without it.
     #[serde(default)]
     pub missed: Option<Missed>,
 }
 
-/// The result of an acquisition that failed.
+/// A request for a lock that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
     /// The mode that was requested.
     pub mode: Mode,
-    /// False if the call may have held the lock for a while, because an answer was lost.
+    /// Whether the lock was certainly never granted. False if an answer was lost, so that it may have been for a while.
     pub certain: bool,
 }
 
@@ -58,9 +58,9 @@ pub struct Missed {
 pub struct Grant {
     /// The hold.
     pub hold: HoldId,
-    /// The same thread's write hold, if this is a downgraded read.
+    /// If this is a downgraded read: the same thread's write hold.
     pub under: Option<HoldId>,
-    /// The lock.
+    /// The index of the lock.
     pub path: LockIndex,
     /// How it is held.
     pub mode: Mode,
@@ -72,11 +72,11 @@ pub struct Grant {
     pub token: Option<u64>,
     /// When the call was made.
     pub started: Nanos,
-    /// When the call had returned.
+    /// A time after the call returned.
     pub at: Nanos,
 }
 
-/// The loss of a hold, as the library reported it.
+/// A lost hold, as the library reported the loss.
 #[derive(Debug, Clone)]
 pub struct Loss {
     /// When `is_held()` became false.
@@ -92,52 +92,52 @@ pub enum Unlocked {
     Fine,
     /// The hold was already lost.
     Lost,
-    /// A dropped guard reports nothing.
+    /// A guard was dropped, which does not report a result.
     Silent,
     /// An error that an unlock must not return.
     Unexpected,
 }
 
-/// The answer to a guarded write.
+/// A guarded write that was answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Commit {
-    /// The hold that guards it.
+    /// The hold that guards the write.
     pub hold: HoldId,
-    /// 0 for the first commit of this hold.
+    /// The number of the commit among those of its hold; the first is 0.
     pub number: u32,
-    /// `is_held()` was true right before the call.
+    /// Whether `is_held()` was true directly before the call.
     pub held: bool,
     /// When the call was made.
     pub started: Nanos,
-    /// When the call had returned.
+    /// A time after the call returned.
     pub ended: Nanos,
     /// The answer.
     pub answer: Answer,
 }
 
-/// The answers to a commit.
+/// The answer to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was applied.
+    /// The write was applied.
     Done,
-    /// The lock is no longer held.
+    /// The write was refused, because the lock is no longer held.
     Refused,
-    /// It may have been applied.
+    /// The write may have been applied.
     Unknown,
 }
 
-/// A guarded write that the servers have applied, according to their data.
+/// A guarded write that the servers applied, according to their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
-    /// The lock.
+    /// The index of the lock.
     pub path: LockIndex,
-    /// The token of the hold.
+    /// The fencing token of the hold.
     pub token: u64,
-    /// The hold of the writer.
+    /// The hold that guards the write.
     pub hold: HoldId,
-    /// The number of the commit among those of the hold.
+    /// The number of the commit among those of its hold.
     pub number: u32,
-    /// The number of the transaction.
+    /// The id of the transaction.
     pub zxid: i64,
 }
 
@@ -148,21 +148,21 @@ pub struct Overtaken {
     pub hold: HoldId,
     /// When its client was stopped.
     pub stopped: Nanos,
-    /// When the other client was known to have committed.
+    /// When the other client had certainly committed.
     pub overtaken: Nanos,
 }
 
-/// A period in which a client could not detect in time that its holds had ended: their nodes were deleted, their
-/// session was ended by others, or the client was stopped. Others may be granted the lock beside them.
+/// A period in which a client could not detect in time that its holds had ended, because their nodes were deleted, its
+/// session was ended from outside, or it was stopped. Other clients may then be granted its locks.
 #[derive(Debug, Clone, Copy)]
 pub struct Doubt {
     /// The client.
     pub process: usize,
-    /// The lock, if only one was affected.
+    /// The index of the lock, if only one was affected.
     pub path: Option<LockIndex>,
-    /// When it begins.
+    /// When the period begins.
     pub begun: Nanos,
-    /// When it ends. Later calls are not affected.
+    /// When the period ends. Calls made later are not affected.
     pub over: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! The history of a run: what was reported and observed, without judging it.
+//! The history of a run: what was reported and observed, without a verdict.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,40 +12,40 @@ use crate::time::Nanos;
 /// One hold.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// How it was granted.
+    /// The grant of the hold.
     pub grant: Grant,
-    /// When its unlock began.
+    /// When the call that unlocks it began.
     pub left: Option<Nanos>,
-    /// When its unlock returned, if known.
+    /// When the call that unlocks it returned, if known.
     pub returned: Option<Nanos>,
     /// The result of the unlock.
     pub unlocked: Option<Unlocked>,
-    /// How it was lost.
+    /// The loss of the hold, if it was lost.
     pub loss: Option<Loss>,
 }
 
-/// A call that has not returned.
+/// A call that has not returned yet.
 #[derive(Debug, Clone)]
 pub struct OpenCall {
     /// The method's name.
     pub op: Cow<'static, str>,
-    /// The lock.
+    /// The index of the lock.
     pub path: LockIndex,
     /// The requested mode, if the call requests a lock.
     pub mode: Option<Mode>,
-    /// When it was made.
+    /// When the call was made.
     pub started: Nanos,
     /// The deadline for its return.
     pub deadline: Option<Nanos>,
 }
 
-/// Events in the order in which they were reported. Methods with past-tense names record events, and the public lists
+/// Events in the order in which they were reported. The methods named in the past tense record events. The public lists
 /// may be filled directly.
 #[derive(Debug, Default)]
 pub struct History {
     /// When the history began.
     pub begun: Nanos,
-    /// When the history ended, if open calls should be checked.
+    /// When the history ended. Set this if open calls should be checked.
     pub over: Option<Nanos>,
     /// The holds, in the order in which they were reported.
     pub holds: Vec<Record>,
@@ -55,25 +55,25 @@ pub struct History {
     pub calls: Vec<(WorkerId, Call)>,
     /// Calls that have not returned; at most one per thread.
     pub open: HashMap<WorkerId, OpenCall>,
-    /// Delays caused by the machine.
+    /// How late a thread that only sleeps woke up, in nanoseconds, because of the machine.
     pub naps: Vec<u64>,
-    /// The longest time that a server needed for a write that did not come from the clients.
+    /// The longest time that a server needed for a write sent by none of the clients.
     pub slowest_write: u64,
     /// When clients died.
     pub deaths: HashMap<usize, Nanos>,
     /// Periods in which clients could not know the state of their holds.
     pub doubts: Vec<Doubt>,
-    /// Behaviour that is forbidden to the library, as reported by monitors.
+    /// Behaviour that the library must not show, as reported by monitors.
     pub unexpected: Vec<String>,
     /// Guarded writes, in the order in which they were reported.
     pub commits: Vec<Commit>,
-    /// The highest token of a committed write at each lock.
+    /// For each lock, the highest token of a hold with a committed write.
     committed: HashMap<LockIndex, u64>,
-    /// Holders with guarded writes that were stopped until they had been overtaken.
+    /// Holders with guarded writes that were stopped until another holder had taken over.
     pub overtaken_guards: Vec<Overtaken>,
-    /// How many clients were stopped for that purpose.
+    /// How many holders were stopped for that purpose.
     pub guards_stopped: usize,
-    /// The guarded writes that the servers have carried out.
+    /// The guarded writes that the servers have applied.
     pub carried_out: Vec<Carried>,
 }
 
@@ -83,16 +83,16 @@ impl History {
         History { begun, ..History::default() }
     }
 
-    /// Records that a thread which only sleeps woke `late` nanoseconds after the intended time. If the sleep began
-    /// before the history, it is ignored, because it may be reported late.
+    /// Records that a thread that only sleeps woke `late` nanoseconds after the intended time. A sleep that began
+    /// before the history is ignored, because it may be reported late.
     pub fn slept(&mut self, since: Nanos, late: u64) {
         if since >= self.begun {
             self.naps.push(late);
         }
     }
 
-    /// Records the answer to a write from outside the clients, sent at `since`. It is ignored if sent before the
-    /// history.
+    /// Records that a server answered, at `at`, a write sent at `since` by none of the clients. A write sent before the
+    /// history began is ignored.
     pub fn served(&mut self, since: Nanos, at: Nanos) {
         if since >= self.begun {
             self.slowest_write = self.slowest_write.max(at - since);
@@ -137,7 +137,7 @@ impl History {
         }
     }
 
-    /// Records that an unlock returned, with the time if it is known.
+    /// Records that an unlock returned, and when, if the time is known.
     pub fn unlocked(&mut self, hold: HoldId, at: Option<Nanos>, unlocked: Unlocked) {
         if let Some(record) = self.record(hold) {
             record.returned = at;
@@ -161,12 +161,12 @@ impl History {
         self.deaths.entry(process).or_insert(at);
     }
 
-    /// Returns a hold if it was reported.
+    /// Returns a hold, if its grant was reported.
     pub fn hold(&self, hold: HoldId) -> Option<&Record> {
         self.holds.get(*self.index.get(&hold)?)
     }
 
-    /// Returns the index of a hold among those that were reported.
+    /// Returns the index of a hold in the list of holds.
     pub(crate) fn position(&self, hold: HoldId) -> Option<usize> {
         self.index.get(&hold).copied()
     }
@@ -176,13 +176,13 @@ impl History {
         self.hold(hold).map(|record| &record.grant)
     }
 
-    /// Returns whether another holder has since acquired the lock of this hold and committed a write.
+    /// Returns whether another holder has acquired the lock after this hold and committed a write.
     pub fn is_overtaken(&self, hold: HoldId) -> bool {
         let highest = |grant: &Grant| self.committed.get(&grant.path).copied();
         self.grant(hold).is_some_and(|grant| highest(grant) > grant.token)
     }
 
-    /// Returns the holds whose end is unknown.
+    /// Returns the holds that have not ended, as far as the history shows.
     pub fn open_holds(&self) -> impl Iterator<Item = &Record> {
         let died = |by: WorkerId| self.deaths.contains_key(&by.process);
         self.holds.iter().filter(move |record| {
@@ -190,8 +190,8 @@ impl History {
         })
     }
 
-    /// Returns the time from which the servers may have granted the lock to others without notifying the holder, if it
-    /// is before the end of the hold.
+    /// Returns the time from which the servers may have granted the lock to others without being able to notify the
+    /// holder in time, if the hold had not ended before.
     pub fn doubted(&self, record: &Record) -> Option<Nanos> {
         let grant = &record.grant;
         let end = record.end(&self.deaths).unwrap_or(Nanos::MAX);
@@ -211,13 +211,13 @@ impl History {
 }
 
 impl Record {
-    /// Returns the loss, if it occurred before the unlock.
+    /// Returns the loss, if the hold was lost before it was unlocked.
     pub fn loss_while_held(&self) -> Option<&Loss> {
         let in_time = |loss: &&Loss| self.left.is_none_or(|left| loss.at <= left);
         self.loss.as_ref().filter(in_time)
     }
 
-    /// Returns the end of the hold, as far as its owner could know it.
+    /// Returns the end of the hold as known to its owner: the begin of its unlock, its loss, or the client's death.
     pub fn end(&self, deaths: &HashMap<usize, Nanos>) -> Option<Nanos> {
         let lost = self.loss.as_ref().map(|loss| loss.at);
         let died = deaths.get(&self.grant.hold.by.process).copied();

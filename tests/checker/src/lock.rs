@@ -1,28 +1,28 @@
-//! The locks of a history: their names and their capacities.
+//! The locks of a history: their names, kinds and capacities.
 
 use serde::{Deserialize, Serialize};
 
 /// The index of a [`Lock`] in the list that was passed to the checker.
 pub type LockIndex = usize;
 
-/// One lock on the servers. Objects of several types may share it: a `DistributedLock` and a `DistributedReentrantLock`
-/// at the same path are one lock.
+/// A lock on the servers. Objects of several types may share it: a `DistributedLock` and a `DistributedReentrantLock`
+/// at the same path use one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// The name in findings, usually the path.
+    /// The lock's name in findings, usually its path.
     pub name: String,
-    /// What the lock does.
+    /// The lock's kind.
     pub what: Use,
 }
 
-/// What a lock does.
+/// The kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// One holder at a time, and grants in the order of the queue.
     Exclusive,
     /// Readers, or one writer; grants in the order of the queue.
     ReadWrite,
-    /// This many permits.
+    /// At most this many permits at a time.
     Semaphore(u32),
     /// One holder at a time, without a queue.
     Ephemeral,

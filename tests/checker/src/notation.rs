@@ -1,4 +1,4 @@
-//! Handmade histories, written in words.
+//! A notation for handmade histories.
 
 use crate::event::{Answer, Carried, Commit, Doubt, Grant, HoldId, Loss, Unlocked, WorkerId};
 use crate::history::History;
@@ -19,14 +19,14 @@ pub(crate) fn locks() -> Vec<Lock> {
     ]
 }
 
-/// Returns the hold with this name: a letter for the process, and a digit for any further hold of it.
+/// Returns the hold with this name: a letter for the process, and a digit for any hold other than its first.
 pub(crate) fn hold(name: &str) -> HoldId {
     let process = usize::from(name.as_bytes()[0] - b'A');
     let number = name[1..].parse().unwrap_or(1);
     HoldId { by: WorkerId { process, thread: 0 }, number }
 }
 
-/// Returns an exclusive grant.
+/// Returns the grant of an exclusive hold.
 pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> Grant {
     Grant {
         hold,
@@ -41,8 +41,8 @@ pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> G
     }
 }
 
-/// Returns the history that a trace such as `10 A mutex 1, 60 A leaves` describes: each part states the time, the hold,
-/// and what happens.
+/// Returns the history that a trace such as `10 A mutex 1, 60 A leaves` describes: each part consists of a time, a
+/// hold, and what happens to it.
 pub(crate) fn history_of(trace: &str) -> History {
     let mut history = History::new(0);
     for part in trace.split(", ") {

@@ -1,12 +1,12 @@
-//! The history of one lock as operations, each of which took effect at some time between its begin and its return. The
-//! second checker uses these.
+//! The history of each lock as operations, which the second checker uses. Each operation takes effect at some time
+//! between its begin and its return.
 //!
 //! | in the history | operations |
 //! |---|---|
 //! | a grant | an acquire, from the call to its return |
-//! | a guarded write that was carried out | a write, from the call to its return |
+//! | a guarded write that was applied | a write, from the call to its return |
 //! | an unlock that reported success | the end of the hold, from the call to its return |
-//! | an unlock with an unknown result, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
+//! | an unlock with an unknown result, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or when its last write began if that is later |
 //! | a call that returned without the lock, even if it may have held the lock for a while; a hold that was over before its call returned | nothing: it can only have excluded others |
 
 use crate::event::{Answer, Missed, Unlocked};
@@ -23,7 +23,7 @@ pub(crate) enum Op {
     Acquire(Acquire),
     /// A write that the servers apply while the lock is held.
     Write(HoldIndex),
-    /// The lock is released, or the servers end the session of a client that they have given up.
+    /// The lock is released, or the servers end the session of a client that is dead or has lost it.
     End(HoldIndex),
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Acquire {
     pub(crate) hold: HoldIndex,
     pub(crate) client: usize,
     pub(crate) mode: Mode,
-    /// The write hold, if this is a downgraded read.
+    /// If this is a downgraded read: the write hold.
     pub(crate) under: Option<HoldIndex>,
-    /// The returned token.
+    /// The fencing token that the call returned.
     pub(crate) token: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Operation {
         Operation { op, invoked: invoked.min(returned), returned }
     }
 
-    /// Returns when it takes effect if each acquire does so as late as possible, and all others as early as possible.
+    /// Returns when the operation takes effect if acquires do so as late as possible, and others as early as possible.
     pub(crate) fn due(&self) -> Nanos {
         match self.op {
             Op::Acquire(_) => self.returned,
@@ -67,7 +67,7 @@ impl Op {
     }
 }
 
-/// The operations of each lock, unordered, and how many others have an unknown outcome.
+/// The operations of each lock, unordered, and the number of operations with an unknown outcome.
 pub(crate) struct Operations {
     pub(crate) of_locks: Vec<Vec<Operation>>,
     pub(crate) open: usize,
@@ -100,7 +100,7 @@ impl Operations {
         let client = grant.hold.by.process;
         let doubted = history.doubted(record);
         let released = match (record.unlocked, record.left, record.returned) {
-            // An unlock cannot detect an end of which the client could not be notified.
+            // If the client could not be notified of the end of its hold, its unlock could not detect that either.
             (Some(Unlocked::Fine), Some(left), Some(returned)) if doubted.is_none() => {
                 Some((left.max(wrote.unwrap_or(left)), returned))
             }
@@ -121,7 +121,7 @@ impl Operations {
         };
         let of_lock = &mut self.of_locks[grant.path];
         of_lock.push(Operation::of(Op::Acquire(acquire), grant.started, grant.at));
-        // The hold is not needed after its last write.
+        // The hold is not needed after its last guarded write.
         let at_once = end.map(|end| end.max(grant.at).max(wrote.unwrap_or(end)));
         let ends = released.or(at_once.map(|end| (end, end)));
         of_lock.extend(ends.map(|(from, to)| Operation::of(Op::End(hold), from, to)));

@@ -1,11 +1,11 @@
-//! Instants and durations, in nanoseconds of the history's clock.
+//! Instants and durations, in nanoseconds on the clock of the history.
 
 use std::time::Duration;
 
-/// Nanoseconds since an instant that is the same for the whole history.
+/// Nanoseconds since a fixed instant, which is the same for the whole history.
 pub type Nanos = u64;
 
-/// Returns the instant that is this long after another one.
+/// Returns the instant at this time after another one.
 pub fn after(begin: Nanos, span: Duration) -> Nanos {
     begin.saturating_add(nanos(span) as Nanos)
 }
@@ -15,7 +15,7 @@ pub fn millis(nanos: i64) -> f64 {
     (nanos as f64 / 1e4).round() / 1e2
 }
 
-/// Returns how much later `late` is than `early`, which is negative if it is earlier.
+/// Returns how much later `late` is than `early`. The result is negative if it is earlier.
 pub fn difference(late: Nanos, early: Nanos) -> i64 {
     late as i64 - early as i64
 }

@@ -1,8 +1,8 @@
-//! The cost of calls, counted by a proxy.
+//! The number of requests that calls need, counted by a proxy.
 
 use zoolock_test_support::{FaultProxy, Op};
 
-/// Operations that a lock may request. It needs the last three only if others are ahead.
+/// Operations that a lock may request. It needs the last three only if other contenders are ahead.
 const OPS: [Op; 8] = [
     Op::Create,
     Op::Delete,
@@ -14,7 +14,7 @@ const OPS: [Op; 8] = [
     Op::SetWatches,
 ];
 
-/// Returns the numbers of creates, deletions, lists, reads and transactions during `work`, which must need no others.
+/// Returns how many creates, deletions, lists, reads and transactions `work` requests. It must request nothing else.
 #[track_caller]
 pub fn cost(proxy: &FaultProxy, work: impl FnOnce()) -> [u64; 5] {
     let requests = || OPS.map(|op| proxy.requests(op));

@@ -1,4 +1,4 @@
-//! Helpers for holds: their nodes, their losses, and what they leave behind.
+//! Helpers for holds: their nodes, how they are lost, and what is left of them.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use zoolock_test_support::{shared_probe, wait_until};
 
 use super::{SOON, children};
 
-/// Returns the sequence number of a node, as digits.
+/// Returns the digits of a node's sequence number.
 pub fn place(node: &str) -> &str {
     &node[node.len() - 10..]
 }
@@ -18,7 +18,7 @@ pub fn await_resumed(client: &Client, times: u64) -> Duration {
     wait_until(&what, SOON, || client.stats().resumed >= times)
 }
 
-/// Returns the only hold of a held lock.
+/// Returns the single hold of a held lock.
 pub fn hold_of(lock: &impl Lock) -> Hold {
     let holds = lock.holds();
     assert_eq!(holds.len(), 1, "{lock:?} has {holds:?}");
@@ -68,7 +68,7 @@ pub fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
     matches!(result, Err(Error::WouldDeadlock { path: at, .. }) if at == path)
 }
 
-/// Waits until the client has no nodes on the server and has none left to delete.
+/// Waits until the client has neither nodes on the server nor nodes to delete.
 pub fn await_nothing_left(client: &Client) {
     wait_until("nothing of the client is left on the server", SOON, || {
         let stats = client.stats();

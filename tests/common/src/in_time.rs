@@ -1,4 +1,4 @@
-//! Calls that must return in time, and calls that are repeated on a busy machine.
+//! Calls that must return within a limit, and calls that are repeated because the machine may be busy.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zoolock_test_support::{Late, wait_until};
 
 use super::SOON;
 
-/// Repeats a call as long as it reports that there is no connection, or no answer in time.
+/// Repeats a call while it returns that there is no connection, or that no answer arrived in time.
 #[track_caller]
 pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
     let mut answer = call();
@@ -21,8 +21,8 @@ pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
     answer
 }
 
-/// Runs a call that must return within `limit`. If a thread that only sleeps is late, that is caused by the machine and
-/// does not count.
+/// Runs a call that must return within `limit`. Delays of the machine, measured by how late a thread that only sleeps
+/// wakes up, do not count.
 #[track_caller]
 pub fn in_time<R: std::fmt::Debug>(what: &str, limit: Duration, call: impl FnOnce() -> R) -> R {
     let (late, begun) = (Late::start(), Instant::now());

@@ -1,4 +1,4 @@
-//! Helpers for many tests: clients, and the real state of the server.
+//! Helpers that many tests use: clients, and the actual state of the server.
 
 mod costs;
 mod holds;
@@ -40,13 +40,13 @@ pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::{Task, locking, locking_by, visit, visit_by};
 pub use visitor::Visitor;
 
-/// The session timeout of most tests, so long that no session expires because of a busy machine.
+/// The session timeout in most tests. It is so long that no session expires merely because the machine is busy.
 pub const SESSION: Duration = Duration::from_secs(10);
 
-/// The limit for anything that should be quick.
+/// The time limit for everything that should be quick.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// A deadline for calls that should give up, long enough to receive answers on a busy machine.
+/// The timeout for calls that are meant to give up, long enough for answers to arrive on a busy machine.
 pub const BRIEFLY: Duration = Duration::from_millis(1500);
 
 /// READ, WRITE, CREATE and ADMIN for all clients.
@@ -62,20 +62,20 @@ pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
     connected(Client::builder(hosts).session_timeout(session_timeout))
 }
 
-/// Connects with these settings. On a busy machine, the first answer may be late, so the client gets enough time to try
-/// again.
+/// Connects a client with these settings. On a busy machine, the first answer may be late, so the client may take long
+/// enough to try again.
 #[track_caller]
 pub fn connected(builder: ClientBuilder) -> Client {
     builder.connect_timeout(SOON).connect().expect("connect")
 }
 
-/// Connects a client with credentials. Only clients with these have access to its nodes.
+/// Connects a client with credentials. Only clients with the same credentials have access to its nodes.
 pub fn owner() -> Client {
     let builder = Client::builder(connect_string()).session_timeout(SESSION);
     connected(builder.auth("digest", "owner:secret").acl(Acl::creator()))
 }
 
-/// Returns the number of holds and waiting calls of a client.
+/// Returns how many holds and waiting calls a client has.
 pub fn in_use(stats: &Stats) -> usize {
     stats.held + stats.waiting
 }
@@ -93,7 +93,7 @@ pub fn exists(path: &str) -> bool {
     shared_probe().expect("probe").exists(path).expect("exists")
 }
 
-/// Returns the stat of an existing node on the shared server.
+/// Returns the stat of a node on the shared server, which must exist.
 pub fn stat(path: &str) -> Stat {
     let found = shared_probe().expect("probe").stat(path).expect("stat");
     found.unwrap_or_else(|| panic!("{path} does not exist"))
@@ -106,7 +106,7 @@ pub fn children(path: &str) -> Vec<String> {
     children
 }
 
-/// Returns the address of the shared server, or the first one in `ZOOKEEPER_CONNECT`.
+/// Returns the address of the shared server, or the first address in `ZOOKEEPER_CONNECT` if that is set.
 pub fn shared_address() -> SocketAddr {
     let servers = connect_string();
     let first = servers.split([',', '/']).next().unwrap_or_default();
@@ -119,7 +119,7 @@ pub fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
 }
 
-/// Returns a folder for the test, and the name of a file in it that does not exist yet.
+/// Returns a temporary folder, and the path of a file in it that does not exist yet.
 pub fn scratch() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file").to_str().expect("a plain name").to_owned();

@@ -7,7 +7,7 @@ use zoolock_test_support::wait_until;
 use crate::task::{Start, Task};
 use crate::{SOON, children, hold_of, lock_of};
 
-/// Waiters of one lock in a queue. Each reports when it has acquired the lock, and releases it at once.
+/// A queue of waiters of one lock. Each waiter reports when it has acquired the lock, and releases it immediately.
 pub struct Line {
     path: String,
     waiters: Vec<Task<zoolock::Result<()>>>,
@@ -30,25 +30,25 @@ impl Line {
         })));
     }
 
-    /// Adds a waiter at the end. Returns when its node is on the shared server.
+    /// Adds a waiter at the end of the queue, and returns when its node is on the shared server.
     pub fn join(&mut self, client: &Client) {
         let path = self.path.clone();
         self.join_seen_by(client, || children(&path).len());
     }
 
-    /// Like [`join`](Self::join), with another way to count the nodes.
+    /// Like [`join`](Self::join), but `nodes` counts the nodes.
     pub fn join_seen_by(&mut self, client: &Client, mut nodes: impl FnMut() -> usize) {
         let before = nodes();
         self.start(Task::spawn, lock_of(client, &self.path), Wait::FOREVER);
         wait_until("the next one is queued", SOON, || nodes() > before);
     }
 
-    /// Returns how many have acquired the lock so far.
+    /// Returns how many waiters have acquired the lock so far.
     pub fn let_in(&self) -> usize {
         self.granted.1.len()
     }
 
-    /// Waits for all waiters, and expects them to acquire the lock in queue order.
+    /// Waits until all waiters have acquired the lock, and expects that this happened in queue order.
     #[track_caller]
     pub fn comes_in_order(self) {
         for (number, waiter) in self.waiters.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// Expects the lock to have exactly this one node, and none after the unlock.
+/// Expects that the lock's directory has exactly one node, and none after an unlock.
 #[track_caller]
 pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
     let path = lock.path();

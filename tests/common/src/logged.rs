@@ -1,17 +1,17 @@
-//! The library's log lines.
+//! Collects the library's log lines.
 
 use std::sync::{Mutex, Once};
 
 use log::kv::Key;
 
-/// A line with this text makes the logger panic, like a logger that writes to a closed stream.
+/// If a line contains this text, the logger panics, like a logger that writes to a closed stream.
 pub const PANICS_THE_LOGGER: &str = "panics-the-logger";
 
 static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
 struct Logger(Mutex<Vec<Line>>);
 
-/// The text, and the values of the keys `lock` and `reason`.
+/// The text of a line, and the values of its keys `lock` and `reason`.
 type Line = (String, [Option<String>; 2]);
 
 impl log::Log for Logger {
@@ -32,12 +32,12 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Returns the library's warnings and errors about `about` since the first call, which must come before the lines.
+/// Returns the library's warnings and errors about `about` since the first call. Call this before the first line.
 pub fn warnings(about: &str) -> Vec<String> {
     warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
 }
 
-/// Like [`warnings`], each with its values.
+/// Like [`warnings`], with the values of the keys of each line.
 pub fn warnings_with_keys(about: &str) -> Vec<Line> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

@@ -22,12 +22,12 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Returns each way to call, with this timeout.
+    /// Returns each way to lock, the last two with this timeout.
     pub fn each(patience: Duration) -> [Ask; 4] {
         [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Within(Wait::within(patience))]
     }
 
-    /// Returns whether the call would wait for a holder.
+    /// Returns whether a call would wait for a holder.
     pub fn waits(&self) -> bool {
         match self {
             Ask::Within(wait) => !wait.is_try(),
@@ -37,7 +37,7 @@ impl Ask {
     }
 }
 
-/// A guard of any type. Dropping it drops the guard.
+/// A guard of any type. Dropping this value drops the guard.
 pub struct Guarded<'l> {
     pub holds: Vec<Hold>,
     release: Box<dyn FnOnce() -> Result<()> + 'l>,
@@ -49,10 +49,10 @@ impl Guarded<'_> {
     }
 }
 
-/// What the types offer in addition to [`Lock`].
+/// The methods of the lock types that [`Lock`] does not have.
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>>;
-    /// Returns the hold count of this thread, for reentrant types.
+    /// Returns this thread's hold count, for reentrant types.
     fn hold_count(&self) -> Option<u32> {
         None
     }
@@ -89,7 +89,7 @@ guards!(EphemeralLock, (), guard has vec![guard.hold()]);
 guards!(MultiLock, (), guard has guard.holds(); ok);
 guards!(DistributedSemaphore, (1), guard has guard.holds());
 
-/// A lock object of any type. Clones are handles to the same object.
+/// A lock object of any type. A clone is a handle to the same object.
 #[derive(Clone)]
 pub struct Object {
     lock: Arc<dyn Lock>,
@@ -101,19 +101,19 @@ impl Object {
         Object { lock: Arc::new(lock), guards: Arc::new(guards) }
     }
 
-    /// Returns the first hold.
+    /// Returns the object's first hold.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let holds = self.holds();
         holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
     }
 
-    /// Returns the hold count of this thread, for reentrant types.
+    /// Returns this thread's hold count, for reentrant types.
     pub fn hold_count(&self) -> Option<u32> {
         self.guards.hold_count()
     }
 
-    /// Makes a call on another thread, which holds nothing.
+    /// Makes a call on another thread, which does not hold the lock.
     #[track_caller]
     pub fn elsewhere<R: Send + 'static>(
         &self,
@@ -133,12 +133,12 @@ impl Object {
         }
     }
 
-    /// Locks with the guard of the object's type.
+    /// Locks, and returns the guard of the object's type.
     pub fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>> {
         self.guards.guard(ask)
     }
 
-    /// Passes the result of each way to lock, none of which should be granted.
+    /// Locks in every way, and passes each result to `says`. None of the calls should be granted.
     pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(&Ask, Result<bool>)) {
         for ask in Ask::each(patience) {
             says(&ask, self.enter(&ask));
@@ -168,7 +168,7 @@ impl From<Object> for Box<dyn Lock> {
     }
 }
 
-/// A semaphore of one permit as a lock that any thread may unlock.
+/// A semaphore with one permit, used as a lock that any thread may unlock.
 #[derive(Debug, Clone)]
 pub(crate) struct OnePermit {
     semaphore: DistributedSemaphore,

@@ -1,4 +1,4 @@
-//! Other processes of a test: programs, and further runs of tests.
+//! Other processes that tests start: programs, and tests that run again in their own process.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use zoolock_test_support::{connect_string, wait_until};
 
 use super::SOON;
 
-/// Returns a command that runs only this test, with a variable by which the test can recognize this.
+/// Returns a command that runs only this test. The variable tells the test that it runs in its own process.
 pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -26,7 +26,7 @@ pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     command
 }
 
-/// Runs one test again in a new process, with a variable by which the test can recognize this. Returns its output.
+/// Runs only this test in a new process, in which this variable is set, and returns its output.
 #[track_caller]
 pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     let output = alone(test, variable, value).output().unwrap();
@@ -37,11 +37,11 @@ pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     said
 }
 
-/// Set in a process that runs a single test. Its value is the path of the lock.
+/// Set in a process that runs a single test. Its value is a path of the lock.
 pub const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
 
-/// Returns the command with default signals, as in a terminal. A shell makes background processes ignore INT, and the
-/// children of the tests would inherit that.
+/// Returns the command with all signals set to their defaults, as in a terminal. Otherwise it would inherit that INT is
+/// ignored if a shell has started the tests in the background.
 pub fn with_all_signals(command: &Command) -> Command {
     let mut all = Command::new("env");
     all.arg("--default-signal").arg(command.get_program());
@@ -55,12 +55,12 @@ pub fn with_all_signals(command: &Command) -> Command {
     all
 }
 
-/// A command that runs beside the test, and is killed when this value is dropped.
+/// A command that runs beside the test. Dropping this kills it.
 pub struct Beside {
     process: Child,
     input: Option<ChildStdin>,
     said: Receiver<(usize, String)>,
-    /// Unread lines of both outputs.
+    /// The lines of standard output and standard error that were not read yet.
     received: Mutex<[Vec<String>; 2]>,
     has_ended: bool,
 }
@@ -70,7 +70,7 @@ impl Beside {
         Beside::spawn(&command, Stdio::piped(), Stdio::piped())
     }
 
-    /// Output can only be read from a pipe.
+    /// Starts the command. Its output can be read only if it is piped.
     pub fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
         let mut command = with_all_signals(command);
         let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
@@ -87,15 +87,15 @@ impl Beside {
         self.process.id()
     }
 
-    /// Waits for a line with `key`, and returns the rest of the line. Earlier lines of the same output are discarded.
-    /// The order of lines from different outputs is unknown.
+    /// Waits for a line that contains `key`, and returns the rest of that line. Earlier lines of the same output are
+    /// discarded. Lines of different outputs may arrive in any order.
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             for lines in received.iter_mut() {
-                // The test harness may have written the beginning of the line.
+                // `key` need not be at the beginning of the line, where the test harness may have written.
                 let said = |line: &String| Some(line.split_once(key)?.1.trim().to_owned());
                 let found = lines.iter().enumerate().find_map(|(at, line)| Some((at, said(line)?)));
                 if let Some((at, value)) = found {
@@ -116,7 +116,7 @@ impl Beside {
         self.says("inside ").parse().expect("a process")
     }
 
-    /// Returns all unread output, which is complete after [`status`](Self::status).
+    /// Returns all lines that were not read yet. They are complete after [`status`](Self::status).
     #[track_caller]
     pub fn said(&self) -> Vec<String> {
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Beside {
         }
     }
 
-    /// Closes the program's input.
+    /// Closes the program's standard input.
     pub fn let_go(&mut self) {
         self.input = None;
     }
@@ -144,13 +144,13 @@ impl Beside {
         send(self.id(), signal);
     }
 
-    /// Waits until the program ends, and returns the exit code, or `None` if it was killed by a signal.
+    /// Waits until the program ends, and returns its exit code, or `None` if a signal killed it.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
         self.status().code()
     }
 
-    /// Waits until the program ends, and returns the status, which may contain a signal.
+    /// Waits until the program ends, and returns its status, which shows whether a signal killed it.
     #[track_caller]
     pub fn status(&mut self) -> ExitStatus {
         let mut status = None;
@@ -162,7 +162,7 @@ impl Beside {
         status.expect("it has ended")
     }
 
-    /// Stops the process, and waits until all its threads are stopped.
+    /// Stops the process, and waits until all its threads have stopped.
     pub fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.id());
@@ -180,7 +180,7 @@ impl Drop for Beside {
     }
 }
 
-/// The thread ends when all writers have closed the pipe.
+/// Reads lines on a new thread, which ends when all writers have closed the pipe.
 fn listen(id: u32, pipe: impl Read + Send + 'static, output: usize, say: Sender<(usize, String)>) {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
@@ -194,7 +194,7 @@ pub fn send(process: u32, signal: Signal) {
     kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
 }
 
-/// Returns the state of a process or thread, given its folder in `/proc`.
+/// Returns the state of a process or thread. `process` is its folder in `/proc`.
 pub fn state(process: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

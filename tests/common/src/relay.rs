@@ -1,4 +1,4 @@
-//! A relay that replaces single frames with frames that no server or client sends.
+//! A relay that replaces individual frames by frames that neither servers nor clients send.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -17,27 +17,27 @@ pub const SET_DATA: i32 = 5;
 pub const SYNC: i32 = 9;
 pub const SET_WATCHES: i32 = 101;
 
-/// One frame without its length, and the operation to which it belongs.
+/// A frame without its length, and the operation to which it belongs.
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub is_answer: bool,
-    /// The operation of this request or answer, or `None` for handshakes and events.
+    /// The operation of a request or an answer, or `None` for handshakes and events.
     pub op: Option<i32>,
     pub body: &'a [u8],
 }
 
-/// What happens to a frame.
+/// What the relay does with a frame.
 #[derive(Debug)]
 pub enum Fate {
     Pass,
-    /// Sends another frame instead.
+    /// Sends this frame instead.
     Instead(Vec<u8>),
-    /// Ends the connection instead.
+    /// Closes the connection instead.
     Cut,
 }
 
-/// Starts a relay in front of the shared server, and returns its address. Its threads end with its connections, or with
-/// the process.
+/// Starts a relay in front of the shared server, and returns its address. Each thread of the relay ends when its
+/// connection or the process ends.
 pub fn relay(change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static) -> String {
     relay_on(TcpListener::bind("127.0.0.1:0").unwrap(), change)
 }

@@ -1,4 +1,4 @@
-//! A server that requires TLS, a certificate and a password, with the client's credentials in files.
+//! A server that requires TLS, a client certificate and a password. The client's credentials are in files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ pub struct Secured {
     folder: TempDir,
 }
 
-/// The users' passwords, which appear nowhere else.
+/// The users' passwords. These strings appear nowhere else.
 pub const BOB: &str = "kept-by-bob-4711";
 pub const ANN: &str = "kept-by-ann-0815";
 
@@ -46,12 +46,12 @@ impl Secured {
         self.server.secure_address().to_string()
     }
 
-    /// Returns the path of `ca.pem`, `cert.pem` or `key.pem`.
+    /// Returns the path of one of the files `ca.pem`, `cert.pem` and `key.pem`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Writes another file beside these, which only its owner can read.
+    /// Writes another file into the same folder. Only its owner can read it.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.file(name);
         fs::write(&file, text).unwrap();
@@ -59,7 +59,7 @@ impl Secured {
         file
     }
 
-    /// Returns the secrets that `text` contains, plain or encoded.
+    /// Returns the secrets that `text` contains, in plain text or encoded.
     pub fn secrets_in(&self, text: &str) -> Vec<String> {
         let key = fs::read_to_string(self.file("key.pem")).unwrap();
         let key = key.lines().filter(|line| !line.starts_with("-----"));
@@ -68,13 +68,13 @@ impl Secured {
     }
 }
 
-/// Returns a secret in plain, in hex, as a list of bytes, and as a part of base64.
+/// Returns a secret in plain text, in hex, as a list of bytes, and as a part of base64.
 fn disguises(secret: &str) -> Vec<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = format!("{:?}", secret.as_bytes());
     let list = list.trim_matches(['[', ']']);
     let mut all = vec![secret.to_owned(), hex.to_uppercase(), hex, list.to_owned()];
-    // The position in the text shifts the bits. The first and the last characters depend on their neighbours.
+    // In base64, the secret's position shifts its bits, and its first and last characters depend on their neighbours.
     for shift in 0..3 {
         let shifted = [&b"xx"[..shift], secret.as_bytes()].concat();
         let whole = base64(&shifted[..shifted.len() / 3 * 3]);

@@ -13,12 +13,12 @@ pub fn leases_of(path: &str) -> String {
     format!("{path}/leases")
 }
 
-/// Returns the nodes of permits, including requested ones.
+/// Returns the nodes of permits, including permits that are only requested.
 pub fn leases(path: &str) -> Vec<String> {
     children(&leases_of(path))
 }
 
-/// Returns the turn nodes of waiters and of calls that are just being granted.
+/// Returns the turn nodes of waiters, and of calls that are just being granted.
 pub fn turns(path: &str) -> Vec<String> {
     children(&format!("{path}/locks"))
 }
@@ -38,16 +38,16 @@ pub fn nodes(permits: &Guard) -> Vec<String> {
     nodes
 }
 
-/// Starts a call that waits on another thread.
+/// Starts a call on another thread that waits for permits.
 pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Guard>> {
     let semaphore = semaphore.clone();
     Task::spawn(move || semaphore.acquire(count))
 }
 
-/// Starts a call that waits until it has the turn and has created the nodes of its permits.
+/// Starts a call, and waits until it has the turn and has created the nodes of its permits.
 pub fn waiting_with_the_turn(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Guard>> {
     let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
-    // The turn node of a finished call is deleted in the background.
+    // Without this wait, the turn node of a finished call might still exist; it is deleted in the background.
     await_turns(&path, 0);
     let waiter = acquiring(semaphore, count);
     await_turns(&path, 1);
@@ -56,7 +56,7 @@ pub fn waiting_with_the_turn(semaphore: &DistributedSemaphore, count: u32) -> Ta
     waiter
 }
 
-/// Expects all permits to be free, and no node of a waiter to be left.
+/// Expects that all permits are free, and that no node of a waiter is left.
 #[track_caller]
 pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let path = semaphore.path();

@@ -1,4 +1,4 @@
-//! Clients behind proxies, for tests of faults.
+//! Clients that are connected through proxies, for tests of faults.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
 use super::{Object, SOON, Subject, await_nothing_left, client_of, shared_proxy};
 
-/// Starts a proxy for the shared server and connects a client through it.
+/// Starts a proxy for the shared server, and connects a client through it.
 pub fn behind_a_proxy(session_timeout: Duration) -> (FaultProxy, Client) {
     behind(shared_proxy(), session_timeout)
 }
 
-/// Starts a proxy for `server` and connects a client through it.
+/// Starts a proxy for `server`, and connects a client through it.
 pub fn behind_a_proxy_of(server: &Server, session_timeout: Duration) -> (FaultProxy, Client) {
     behind(FaultProxy::start(server.address()).expect("proxy"), session_timeout)
 }
@@ -22,8 +22,8 @@ fn behind(proxy: FaultProxy, session_timeout: Duration) -> (FaultProxy, Client) 
     (proxy, client)
 }
 
-/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All directories exist, so
-/// that the first create is that of a contender.
+/// An object of a client [behind a proxy](behind_a_proxy), and a rival: an object of another client. All directories
+/// exist, so the first node that is created is a contender's.
 pub struct Scene {
     pub subject: Subject,
     pub proxy: FaultProxy,
@@ -47,7 +47,7 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
-    /// Lets the rival acquire the lock, and checks that nothing is left on the server or in the client.
+    /// Lets the rival acquire the lock, and checks that the client has nothing left on the server or in its memory.
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;

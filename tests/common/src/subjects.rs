@@ -1,5 +1,5 @@
 //! The table of subjects: every kind of lock, and every option that affects its nodes. A contract is a function of one
-//! [`Subject`] and runs for all of them. A new kind or option is one more row.
+//! [`Subject`] and runs for all subjects. To cover a new kind or option, add a row.
 
 use std::env;
 use std::thread;
@@ -15,10 +15,10 @@ use crate::holds::await_count;
 use crate::object::{Object, OnePermit};
 use crate::{SOON, children, exists};
 
-/// Longer than an acquisition and release, but short enough not to slow tests down.
+/// Longer than it takes to acquire and release a lock, but short enough not to slow down the tests.
 const AT_LEAST: Duration = Duration::from_millis(200);
 
-/// A row of the table.
+/// A row of the table: a kind of lock, with or without an option.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
     pub name: &'static str,
@@ -72,8 +72,8 @@ const SUBJECTS: [Subject; 17] = {
     ]
 };
 
-/// Runs a contract for all subjects at once, or for the one that `ZOOLOCK_SUBJECT` names. If a thread panics, its name
-/// shows the subject.
+/// Runs a contract for all subjects at the same time, or only for the one named by `ZOOLOCK_SUBJECT`. If a contract
+/// panics, the name of its thread shows the subject.
 pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
@@ -111,7 +111,7 @@ impl Subject {
         self.with(client, path, LockOptions::new())
     }
 
-    /// Creates an object with these options and the subject's own.
+    /// Creates an object with these options and the subject's own option.
     pub fn with(self, client: &Client, path: &str, options: LockOptions) -> Object {
         let options = match self.option {
             Choice::Plain => options,
@@ -122,14 +122,14 @@ impl Subject {
         self.object(self.kind, client, path, options)
     }
 
-    /// Creates an object that excludes this subject: a writer for a reader.
+    /// Creates an object that excludes this subject: for a reader, a writer.
     pub fn rival(self, client: &Client, path: &str) -> Object {
         let kind = if self.kind == Kind::Read { Kind::Write } else { self.kind };
         self.object(kind, client, path, LockOptions::new())
     }
 
     fn object(self, kind: Kind, client: &Client, path: &str, options: LockOptions) -> Object {
-        // Creates a lock of this type, or this side of a read-write lock.
+        // Creates a lock of type `$lock`, or the side `$side` of a read-write lock.
         macro_rules! object {
             ($lock:ty $(, $side:ident)?) => {{
                 let made = <$lock>::with_options(client, path, options).expect("a good path");
@@ -160,7 +160,7 @@ impl Subject {
         }
     }
 
-    /// Returns whether waiters are granted in the order of their arrival, each with a node of its own.
+    /// Returns whether waiters are granted in the order of arrival, each with its own node.
     pub fn queues(self) -> bool {
         self.kind != Kind::Single
     }
@@ -180,11 +180,11 @@ impl Subject {
         self.kind != Kind::Several
     }
 
-    /// Returns whether unlocking deletes the nodes before it returns, or [in the
+    /// Returns whether the nodes are deleted because of the unlock: before it returns, or [in the
     /// background](Self::releases_in_the_background).
     ///
-    /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only for this reason: the
-    /// contract tries again at once, expects no nodes, counts requests or times, or sets a time itself.
+    /// With `hold_at_least`, they are kept until the minimum time is over. Contracts leave this option out only for
+    /// that reason: they lock again immediately, expect no nodes, count requests or times, or set a time themselves.
     pub fn goes_with_its_unlock(self) -> bool {
         self.option != Choice::AtLeast
     }
@@ -197,7 +197,7 @@ impl Subject {
         self.option == Choice::Plain
     }
 
-    /// Returns the full paths of the holders' nodes, sorted. The waiters of a semaphore have other nodes.
+    /// Returns the full paths of the holders' nodes, sorted. A semaphore's waiters have other nodes.
     pub fn holding(self, path: &str) -> Vec<String> {
         let mut nodes = self.nodes(path);
         if self.kind == Kind::Permit {
@@ -206,8 +206,8 @@ impl Subject {
         nodes
     }
 
-    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they include the turn node
-    /// until it is deleted in the background.
+    /// Returns the full paths of all contenders' nodes, sorted. After permits have been granted, this includes the turn
+    /// node until it has been deleted in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
@@ -227,14 +227,14 @@ impl Subject {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
 
-    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has a node
-    /// for that permit.
+    /// Returns the number of nodes of one holder and this many waiters. A semaphore's first waiter also has the node of
+    /// a permit.
     pub fn nodes_with_waiters(self, waiters: usize) -> usize {
         let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
     }
 
-    /// Returns a path below `above` with the subject's name.
+    /// Returns the path below `above` that is named after the subject.
     pub fn path_in(self, above: &str) -> String {
         let name: String = self.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
         format!("{above}/{name}")
@@ -260,28 +260,28 @@ impl Subject {
         }
     }
 
-    /// Returns whether the lock's path is the directory of its nodes.
+    /// Returns whether the lock's path is the directory of the contenders' nodes.
     pub fn has_a_directory(self) -> bool {
         !matches!(self.kind, Kind::Single | Kind::Permit | Kind::Several)
     }
 
-    /// Returns whether a guard shares the hold of the object.
+    /// Returns whether a guard and the object share one hold.
     pub fn guards_the_object(self) -> bool {
         self.is_one_lock() && self.kind != Kind::Permit
     }
 
-    /// Returns whether threads that share an object queue in this process.
+    /// Returns whether threads that share an object queue in the process.
     pub fn has_a_first_level(self) -> bool {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// Returns the numbers of creates, deletions, lists, reads and transactions for three cases: a lock and unlock
-    /// without rivals, a try and unlock, and a try that is refused. A transaction creates the directory with a node,
-    /// and another one deletes both. A try lists before that. A semaphore's turn has a second node, for which a try
-    /// does not wait.
+    /// Returns the numbers of creates, deletions, lists, reads and transactions for three cases: lock and unlock
+    /// without rivals, `try_lock` and unlock, and a refused `try_lock`. A transaction creates the directory with a
+    /// node, and another one deletes both. `try_lock` lists first. A semaphore also has a turn node, for which
+    /// `try_lock` does not wait.
     pub fn costs(self) -> [[u64; 5]; 3] {
         match self.kind {
-            // The create itself shows whether the lock is free, and a read shows who holds it.
+            // The result of the create shows whether the lock was free, and a read shows who holds it.
             Kind::Single => [[0, 1, 0, 0, 1], [0, 1, 0, 0, 1], [0, 0, 0, 1, 1]],
             Kind::Permit => [[0, 0, 0, 0, 4], [0, 0, 1, 0, 2], [0, 0, 1, 0, 0]],
             Kind::Several => [[0, 0, 0, 0, 4], [0, 0, 2, 0, 4], [0, 0, 1, 0, 0]],
@@ -300,7 +300,7 @@ impl Subject {
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
     }
 
-    /// Returns how `contenders` shows the subject and its rival.
+    /// Returns the kinds that `contenders` shows for the subject and for its rival.
     pub fn shown_as(self) -> [zoolock::LockKind; 2] {
         match self.kind {
             Kind::Write => [zoolock::LockKind::Write; 2],

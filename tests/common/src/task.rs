@@ -9,10 +9,10 @@ use zoolock_test_support::wait_until;
 
 use super::SOON;
 
-/// A call on another thread, which may block.
+/// A call on another thread. It may block.
 pub struct Task<R>(Receiver<R>);
 
-/// [`Task::spawn`] or [`Task::spawn_blocked`].
+/// A function that starts a call: [`Task::spawn`] or [`Task::spawn_blocked`].
 pub type Start = fn(Box<dyn FnOnce() -> Result<()> + Send>) -> Task<Result<()>>;
 
 /// Starts a call of `lock()` on another thread.
@@ -20,7 +20,7 @@ pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     locking_by(lock, &CancelToken::new())
 }
 
-/// Starts a call that locks on another thread, and that the token can cancel.
+/// Starts a call on another thread that locks, and that the token can cancel.
 pub fn locking_by(lock: &(impl Lock + Clone + 'static), token: &CancelToken) -> Task<Result<()>> {
     let (lock, wait) = (lock.clone(), Wait::FOREVER.cancelled_by(token));
     Task::spawn(move || lock.lock_within(wait).map(drop))
@@ -49,7 +49,7 @@ impl<R: Send + 'static> Task<R> {
         Task(result)
     }
 
-    /// Starts a call that blocks. Returns when its thread sleeps in the call.
+    /// Starts a call that blocks. Returns when its thread sleeps.
     pub fn spawn_blocked(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let (sender, started) = bounded(1);
         let task = Task::spawn(move || {
@@ -59,7 +59,7 @@ impl<R: Send + 'static> Task<R> {
         });
         let status = started.recv_timeout(SOON).expect("the thread has started");
         let status = format!("/proc/{}/status", status.display());
-        // The thread sleeps, and was not woken between several checks.
+        // The thread is blocked if it sleeps and has not been woken between several checks.
         let (mut seen, mut times) = (None, 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();
@@ -76,7 +76,7 @@ impl<R: Send + 'static> Task<R> {
         !self.0.is_empty()
     }
 
-    /// Waits for the call, and returns its result.
+    /// Waits until the call has returned, and returns its result.
     #[track_caller]
     pub fn result(&self, what: &str) -> R {
         match self.0.recv_timeout(SOON) {

@@ -21,7 +21,7 @@ impl Visitor {
         Visitor::begin(lock.into(), Task::spawn)
     }
 
-    /// Like [`start`](Self::start), but returns when the thread sleeps, waiting or holding.
+    /// Like [`start`](Self::start), but returns when the thread sleeps: either it waits, or it holds the lock.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
         Visitor::begin(lock.into(), Task::spawn_blocked)
     }
@@ -61,13 +61,13 @@ impl Visitor {
         hold.expect("it is inside")
     }
 
-    /// Expects the visitor to have acquired the lock, and lets it unlock before this returns.
+    /// Expects that the visitor holds the lock, and waits until it has unlocked.
     #[track_caller]
     pub fn leaves(self) {
         self.left().unwrap();
     }
 
-    /// Lets the visitor leave, and returns the result of its unlock.
+    /// Makes the visitor leave, and returns the result of its unlock.
     #[track_caller]
     pub fn left(self) -> Result<()> {
         assert!(self.is_in(), "it leaves without having come in");
@@ -75,7 +75,7 @@ impl Visitor {
         self.visit.result("a visitor")
     }
 
-    /// Returns the result of a visitor that never acquired the lock.
+    /// Waits for a visitor that does not acquire the lock, and returns its result.
     pub fn result(self) -> Result<()> {
         self.visit.result("a visitor that was not let in")
     }

@@ -9,8 +9,8 @@ use common::*;
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Expects the call to report a busy lock, and not before its deadline. If a slow machine leaves the call no time for
-/// its answers, the call reports that, and is repeated.
+/// Expects that the call reports a busy lock, but not before its deadline. If the machine is so slow that the answers
+/// arrive too late, the call returns an error and is repeated.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
     let seen = answered(|| {
         let begun = Instant::now();
@@ -51,11 +51,11 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         assert!(rival.is_held());
         rival.unlock().unwrap();
         assert!(object.lock_within(SOON.into()).unwrap());
-        // Waiters behind it in the same process have deadlines of their own, and leave no nodes either.
+        // Waiters in the same process have their own deadlines, and do not leave nodes either.
         let (name, nodes) = (format!("{}, locally", subject.name), subject.holding(&path));
         let local = if subject.is_exclusive() { object.clone() } else { rival };
         Task::spawn(move || {
-            // If a thread can acquire the lock reentrantly, the test uses another thread.
+            // On another thread, because the holding thread may acquire the lock again if it is reentrant.
             for timeout in [TIMEOUT, Duration::ZERO] {
                 fails_in_its_time(&name, timeout, || local.lock_within(timeout.into()));
             }
@@ -63,7 +63,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         .result("a call behind another thread");
         assert_eq!(subject.await_nodes(&path, nodes.len()), nodes);
         object.unlock().unwrap();
-        // Timeouts of every size are accepted. The short ones end before a node could be deleted.
+        // Timeouts of every size are accepted. Calls with a short one end before their node could be deleted.
         let past = Instant::now().checked_sub(SOON).unwrap_or_else(Instant::now);
         let nanosecond = Duration::from_nanos(1);
         let brief = [Ask::For(Duration::ZERO), Ask::Within(past.into()), Ask::For(nanosecond)];
@@ -72,7 +72,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
             match object.enter(&ask) {
                 Ok(true) => object.unlock().unwrap(),
-                // A call without time to get an answer fails instead of reporting a busy lock.
+                // Without enough time for an answer, a call returns an error instead of reporting a busy lock.
                 Err(Error::Disconnected { .. }) if is_brief => {}
                 seen => panic!("{}, {ask:?}: {seen:?}", subject.name),
             }

@@ -1,4 +1,4 @@
-//! How holds and waits end: the owner releases, the client is closed, or a token cancels the waits.
+//! How holds and waits end: the owner releases, the client is closed, or a token cancels waiting calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -10,7 +10,7 @@ use zoolock::{CancelToken, Error, Hold, HoldState, LossReason, Result, Wait};
 use super::Pair;
 use common::*;
 
-/// Starts two visits without a timeout and one with a timeout, all of which sleep while they wait.
+/// Starts two waiting calls without a timeout and one with a timeout, and returns when all of them sleep.
 fn waits(object: &Object, token: &CancelToken) -> [Task<Result<()>>; 3] {
     let (timed, wait) = (object.clone(), Wait::within(SOON * 2).cancelled_by(token));
     let timed = move || timed.lock_within(wait).and_then(|_| timed.unlock());
@@ -26,7 +26,7 @@ fn closed<T: std::fmt::Debug>(subject: Subject, seen: &Result<T>) {
     assert!(matches!(seen, Err(Error::Closed)), "{}: {seen:?}", subject.name);
 }
 
-/// Expects `Cancelled`. The error of a multi-lock names the member that it waited for.
+/// Expects `Cancelled`. The error of a multi-lock names the member for which the lock waited.
 #[track_caller]
 fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
     let told = matches!(seen, Err(Error::Cancelled { path: at, .. }) if at.starts_with(path));
@@ -45,7 +45,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         forgotten.lock().unwrap();
         let ahead = subject.rival(&others, &waited);
         ahead.lock().unwrap();
-        // After the grant, the turn node of a semaphore is deleted.
+        // The turn node of a semaphore is deleted only after the grant.
         subject.await_nodes(&waited, subject.nodes_of_one());
         let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
         let waits = waiting.each_ref().map(|object| waits(object, &CancelToken::new()));
@@ -77,7 +77,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         closed(subject, &ours.contenders(&held));
         closed(subject, &ours.verify_token(&held, 1));
         in_time("drop", Duration::from_secs(10), || drop(forgotten));
-        // Permits report the loss as well, on a thread of their own.
+        // The loss of permits is logged as well, but on another thread.
         let what = format!("{}: the loss was logged", subject.name);
         wait_until(&what, SOON, || !warnings(&dropped).is_empty());
         ours.close().expect("closing twice succeeds");
@@ -109,7 +109,7 @@ fn cancel_ends_the_calls_of_its_token_alone_and_all_later_ones() {
             let seen = object.lock_within(wait.clone()).map(drop);
             cancelled(subject, &seen, &path);
             cancelled(subject, &object.guard(&Ask::Within(wait)).map(drop), &path);
-            // One request may be a heartbeat.
+            // The client may have sent one more request, a heartbeat.
             assert!(ours.stats().requests < begun + 2, "{}", subject.name);
         }
         object.lock().unwrap();
@@ -168,7 +168,7 @@ fn end_of_a_hold_is_reported_once_to_each_function_though_one_panics() {
     });
 }
 
-/// Expects no node to be left on the server. Releases in the foreground have already finished.
+/// Expects that no node is left on the server. A foreground release has already finished.
 #[track_caller]
 fn is_gone(subject: Subject, path: &str, after: &str) {
     if !subject.releases_in_the_background() {
@@ -177,7 +177,7 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
     subject.await_nodes(path, 0);
 }
 
-/// If the guard's `drop` panicked as well, the process would be aborted.
+/// If `drop` panicked as well, the process would abort.
 #[test]
 fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
     let (client, path) = (super::client(), fresh_path(PANICS_THE_LOGGER));
@@ -186,7 +186,7 @@ fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
     let hold = lock.acquire().unwrap().hold();
     for panics in [false, true] {
         let guard = lock.acquire().unwrap();
-        // With this listener, the client is notified of the loss at once.
+        // Because of this listener, the client watches the node, and is notified of its deletion immediately.
         let _asked = guard.revocation().unwrap();
         shared_probe().unwrap().delete(&format!("{path}/{}", guard.node())).unwrap();
         assert!(guard.ended().recv().is_err());
@@ -226,7 +226,7 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
         drop(object);
         assert!(last.is_held(), "a clone is a handle");
         assert_eq!(warnings(&path), [""; 0]);
-        // The thread that drops the last handle need not be the holder.
+        // The last handle may be dropped on a thread that is not the holder.
         thread::spawn(move || drop(last)).join().unwrap();
         for hold in &holds {
             assert_eq!(hold.state(), HoldState::Released, "{}", subject.name);
@@ -234,7 +234,7 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
         is_gone(subject, &path, "the last handle");
         let logged = warnings(&path);
         println!("{}: {logged:?}", subject.name);
-        // Permits are guards, and are dropped like guards.
+        // Permits are guards. Unlike dropping the last handle of a held lock, dropping a guard is not logged.
         let told =
             if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
         assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);

@@ -1,4 +1,4 @@
-//! Which clients, objects and threads exclude each other, and in which order they acquire the lock.
+//! Which clients, objects and threads exclude each other, and in which order they acquire a lock.
 
 use std::sync::{Arc, Barrier};
 
@@ -8,7 +8,7 @@ use super::{Pair, client};
 use common::line::Line;
 use common::*;
 
-/// Threads of several objects try at once, and the winner keeps the lock until all have tried.
+/// Threads with several objects call `try_lock` at the same time, and the winner keeps the lock until all have tried.
 #[test]
 fn exactly_one_of_many_tries_succeeds() {
     const CALLERS: usize = 12;
@@ -49,7 +49,7 @@ fn clones_share_a_hold_and_other_objects_are_rivals() {
             assert!(!rival.is_held() && rival.unlock().is_err());
             assert!(object.is_held() && clone.is_held());
         }
-        // Subjects of a shared kind do not exclude objects of the same kind.
+        // Readers share the lock with other readers; objects of all other subjects exclude each other.
         let like = subject.at(&others, &path).elsewhere(|like| like.try_lock());
         println!("{}: one like it beside it: {like:?}", subject.name);
         assert_eq!(like.unwrap(), !subject.is_exclusive());
@@ -58,7 +58,7 @@ fn clones_share_a_hold_and_other_objects_are_rivals() {
     });
 }
 
-/// Every second visitor is a rival, so that neighbours in the queue cannot share the lock.
+/// Every second visitor is a rival, because two readers next to each other in the queue would share the lock.
 #[test]
 fn clients_enter_in_order_of_arrival() {
     every_subject_that(Subject::queues, |subject| {
@@ -66,7 +66,7 @@ fn clients_enter_in_order_of_arrival() {
         let path = fresh_path("arrival");
         let holder = subject.rival(&client(), &path);
         holder.lock().unwrap();
-        // After the grant, the turn node of a semaphore is deleted.
+        // The turn node of a semaphore is deleted only after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let mut line = Line::at(&path);
         for (number, client) in clients.iter().enumerate() {
@@ -84,7 +84,7 @@ fn clients_enter_in_order_of_arrival() {
     });
 }
 
-/// The threads share one object, or have an object each.
+/// The threads share one object, or each has its own.
 #[test]
 fn threads_enter_in_call_order_and_wait_locally() {
     for is_shared in [true, false] {
@@ -98,7 +98,7 @@ fn threads_enter_in_call_order_and_wait_locally() {
                 line.start(Task::spawn_blocked, object, Wait::FOREVER);
             }
             assert_eq!(line.let_in(), 0, "acquired beside the holder");
-            // The threads of a semaphore queue in their process. Only the first one waits for the servers.
+            // A semaphore's threads queue in their process; only the first of them has nodes on the servers.
             let nodes = subject.nodes(&path);
             println!("{}: {nodes:?}", subject.name);
             assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");

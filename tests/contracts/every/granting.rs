@@ -1,4 +1,4 @@
-//! What a grant consists of: a hold, a node, a token and a name.
+//! What a grant provides: a hold, a node, a token and a name.
 
 use std::collections::BTreeSet;
 use std::process;
@@ -11,7 +11,7 @@ use zoolock::{Client, Hold, HoldState, Lock, LockOptions};
 use super::{Pair, client};
 use common::*;
 
-/// Expects these holds to match the nodes on the server. Returns their highest token.
+/// Expects that the holds match the nodes on the server. Returns the highest of their tokens.
 #[track_caller]
 fn are_granted(subject: Subject, client: &Client, path: &str, holds: &[Hold], last: u64) -> u64 {
     let nodes = subject.holding(path);
@@ -78,7 +78,7 @@ fn data_of(node: &str) -> String {
     String::from_utf8(data).expect("UTF-8")
 }
 
-/// Every create has a new id. An `EphemeralLock`'s node stores it in the data, because its name is the lock's.
+/// Each create has a new id. It is part of the node's name, except for an `EphemeralLock`, which stores it in the data.
 #[test]
 fn node_has_curators_name_and_the_identity_as_data() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
@@ -114,7 +114,7 @@ fn node_has_curators_name_and_the_identity_as_data() {
                 assert!(ids.insert(id.to_owned()), "{id} again: {ids:?}");
             }
             object.unlock().unwrap();
-            // A read node that is still being deleted in the background excludes no other reader.
+            // A read node that is still being deleted in the background does not exclude the next reader.
             subject.await_nodes(&path, 0);
         }
     });

@@ -1,5 +1,5 @@
-//! `LockOptions::hold_at_most` and `LockOptions::margin`: a hold that lasts too long is lost, and after a loss, the
-//! next holder is not granted the lock before the margin is over.
+//! `LockOptions::hold_at_most` and `LockOptions::margin`: a hold that lasts too long is lost. After a loss, the next
+//! holder is granted the lock only when the margin is over.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use common::*;
 
 use crate::is_invalid;
 
-/// Returns the last time at which `is_held` was true.
+/// Returns the latest time at which `is_held` was true.
 fn last_held(is_held: impl Fn() -> bool) -> Instant {
     let begun = Instant::now();
     let mut last = begun;
@@ -26,7 +26,7 @@ fn last_held(is_held: impl Fn() -> bool) -> Instant {
     }
 }
 
-/// The session survives, because only the answers are lost.
+/// The connection is cut, and the session ends only after the lease.
 #[test]
 fn hold_is_lost_a_margin_before_its_lease_ends() {
     let (proxy, ours) = behind_a_proxy(SESSION);
@@ -62,8 +62,8 @@ fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
         is_invalid("margin", &refused);
         assert!(refused.unwrap_err().to_string().contains(&format!("{most:?}")));
     }
-    // Before the first session, the granted timeout is unknown, so the calls return the error instead of the
-    // constructor.
+    // Before the first session, the granted timeout is not known. In that case, the error is returned by calls instead
+    // of the constructor.
     let lazy = Client::builder(connect_string()).session_timeout(SESSION).connect_lazily();
     let options = LockOptions::new().margin(Duration::MAX);
     let lock = DistributedLock::with_options(&lazy.unwrap(), path, options);
@@ -90,7 +90,7 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
         let Pair { ours, others, path, .. } = Pair::of(subject, "too-long", SOON);
         let options = LockOptions::new().hold_at_most(AT_MOST).margin(MARGIN);
         let object = subject.with(&ours, &path, options);
-        // Each hold is lost, after which the object can be used again.
+        // The object can be used again after each loss.
         for (turn, rival) in [&others, &ours].into_iter().enumerate() {
             let rival = subject.rival(rival, &path);
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Each option, for every kind of lock that supports it. The other kinds reject it.
+//! Each option, for every kind of lock that supports it. All other kinds reject it.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ fn local_handoff_passes_the_node_on() {
             false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
         }
         assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
-        // Each of the two nodes is read at its first hand-over. A very slow machine may add a heartbeat.
+        // Two nodes, each read when it is first handed over. A very slow machine may add a heartbeat.
         assert!(cost <= 3, "{}: {cost} requests", subject.name);
         subject.await_nodes(&path, 0);
         await_nothing_left(&ours);
@@ -76,7 +76,7 @@ fn background_release_does_not_wait_for_the_answer() {
         let (hold, nodes) = (object.hold(), subject.holding(&path));
         let op = if subject.queues() { Op::Multi } else { Op::Delete };
         let deletion = proxy.on(op).path_contains(&nodes[0]).hold_request();
-        // If the release waited for the answer, it would wait for a third of the session timeout.
+        // If `unlock` waited for the missing answer, it would take a third of the session timeout.
         in_time(subject.name, QUIET / 6, || object.unlock()).unwrap();
         assert!(!object.is_held() && hold.state() == HoldState::Released, "{hold:?}");
         assert!(deletion.wait(SOON), "{}: {:#?}", subject.name, proxy.log());
@@ -89,7 +89,7 @@ fn background_release_does_not_wait_for_the_answer() {
     });
 }
 
-/// Long enough to check the lock in the meantime, on most machines.
+/// On most machines, long enough to check the lock before the time is over.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]
@@ -118,12 +118,12 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
     });
 }
 
-/// Returns a lock that the threads of this process hand over to each other.
+/// Returns a lock whose node the threads of this process hand over to each other.
 fn handed_on(client: &Client, path: &str, options: LockOptions) -> DistributedLock {
     DistributedLock::with_options(client, path, options.local_handoffs(8)).unwrap()
 }
 
-/// A new node has no watch: the client sets one when the node is handed over for the first time.
+/// A new node is not watched: the client sets a watch when it hands over the node for the first time.
 #[test]
 fn next_thread_is_notified_of_a_deletion_before_the_handoff() {
     let lock = handed_on(&client(), &fresh_path("deleted-young"), LockOptions::new());

@@ -1,4 +1,4 @@
-//! What other clients can observe and do: list contenders, verify a token, revoke and break a hold.
+//! What other clients can do: list contenders, verify a token, request that a hold is released, and break a hold.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
         assert_eq!(second.contenders(&path).unwrap(), []);
         let object = subject.at(&first, &path);
         object.lock().unwrap();
-        // After the grant, the turn node of a semaphore is deleted.
+        // The turn node of a semaphore is deleted only after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiters = [(&second, 1), (&third, 2), (&fourth, 3)].map(|(client, number)| {
             let waiter = Task::spawn_blocked(visit(subject.rival(client, &path)));
@@ -66,7 +66,7 @@ fn verify_token_accepts_only_a_holders_token() {
         let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         object.lock().unwrap();
-        // As long as its turn node exists, a permit counts as not granted yet.
+        // While its turn node exists, a permit counts as not yet granted.
         subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
             let token = hold.fencing_token();
@@ -128,7 +128,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
             }
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
-                // Even a listener that is added only now receives this request. All listeners share one channel.
+                // A listener that is added after the request receives it as well. All listeners share one channel.
                 is_asked(hold.revocation().unwrap(), what);
                 is_not_asked(&channel(&hold.clone()), what);
                 shared_probe().unwrap().set(&znode(&meant[index]), REVOKE).unwrap();
@@ -157,7 +157,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     });
 }
 
-/// Expects the answer to report that the contender's hold is over.
+/// Expects an error which reports that the contender's hold is over.
 #[track_caller]
 fn is_over(answer: &Result<()>, contender: &Contender) {
     let is_it = matches!(answer, Err(Error::NotHeld { path, .. }) if *path == contender.path);

@@ -1,4 +1,4 @@
-//! Who owns a hold: a thread, which may acquire the lock reentrantly, or the object.
+//! Who owns a hold: the thread, if the lock is reentrant, or else the object.
 
 use std::thread;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use zoolock::{Error, HoldState};
 use super::Pair;
 use common::*;
 
-/// Returns what another thread observes: whether the object is held, its hold count, and the number of holds.
+/// Returns what the object reports on another thread: whether it is held, its hold count, and the number of holds.
 fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
     object.elsewhere(|object| (object.is_held(), object.hold_count(), object.holds().len()))
 }
 
-/// Expects `NotHeld`, from each member of a multi-lock.
+/// Expects that unlocking reports `NotHeld`, for each member of a multi-lock.
 #[track_caller]
 fn says_not_held(object: &Object) {
     let seen = object.unlock().expect_err("it is not held");
@@ -43,7 +43,7 @@ fn second_unlock_is_not_held_and_changes_nothing() {
     });
 }
 
-/// Also after a thread has ended, because the system may reuse the number of an ended thread.
+/// This is also true after the owner has ended, because the system may reuse the number of a thread that has ended.
 #[test]
 fn only_the_owning_thread_sees_and_unlocks_its_hold() {
     every_subject_that(Subject::is_a_threads, |subject| {
@@ -61,7 +61,7 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
                 Err(Error::NotOwner { path: at, owner: who, .. }) => {
                     assert_eq!((&at, who), (&path, owner));
                 }
-                // Readers share the lock, but each has a hold of its own.
+                // Readers share the lock, but each reader has its own hold.
                 Err(Error::NotHeld { .. }) if !subject.is_exclusive() => {}
                 unlocked => panic!("{}, thread {number}: {unlocked:?}", subject.name),
             }
@@ -89,7 +89,7 @@ fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
         assert!(object.is_held(), "it outlives its thread");
         assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
         for (through, object) in [("itself", &object), ("another object", &other)] {
-            // Another thread may unlock it, so waiting never deadlocks.
+            // Another thread may unlock the object, so waiting for it is not a deadlock.
             let waited = answered(|| object.lock_within(Duration::from_secs(1).into()));
             let seen = [object.try_lock(), waited];
             println!("{} through {through}: {seen:?}", subject.name);
@@ -122,7 +122,7 @@ fn nested_hold_ends_with_the_outermost_unlock() {
         }
         println!("{}: entered 9 times as {node:?} with token {token}", subject.name);
         assert!(!rival.try_lock().unwrap());
-        // The lock is released with the last unlock, whatever the order of the unlocks.
+        // The last unlock releases the lock, whatever the order in which the guards are dropped and `unlock` is called.
         for (left, nth) in [(9, 2), (7, 0), (5, 1), (3, 0)] {
             match nth {
                 0 => drop(guards.remove(nth)),
@@ -164,13 +164,13 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
         assert_eq!(subject.await_nodes(&path, 1), node);
         // Other threads and clients wait as usual.
         let mut waiters = vec![Task::spawn_blocked(visit(second.clone()))];
-        // A writer queues in ZooKeeper behind a read lock of its own process. Other rivals share the in-process queue.
+        // A writer waits in ZooKeeper for a read lock of its own process. All other rivals wait in the process.
         let queued = if subject.is_exclusive() { 1 } else { 2 };
         subject.await_nodes(&path, queued);
         waiters.push(Task::spawn_blocked(visit(stranger)));
         subject.await_nodes(&path, queued + 1);
         is_told(&third, "in the queue");
-        // The error is returned even if another thread has left the in-process queue and waits in ZooKeeper.
+        // The error is also returned if the thread ahead has already left the in-process queue and waits in ZooKeeper.
         is_told(&second, "behind a thread of this object");
         let by_a_stranger = subject.rival(&others, &path).try_lock();
         assert!(matches!(by_a_stranger, Ok(false)), "{by_a_stranger:?}");

@@ -1,4 +1,4 @@
-//! Where locks can be: their parents, other nodes nearby, and permissions.
+//! The paths that locks can have: their parents, other nodes nearby, and permissions.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use zoolock::{Client, DistributedLock, Error, LockOptions, Result};
 use super::{client, each_type};
 use common::*;
 
-/// Two rivals of different clients acquire the lock in turn, so that one waits for the other.
+/// Two rivals of different clients acquire the lock, the second one after waiting for the first.
 #[track_caller]
 fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
     let (object, next) = (subject.rival(clients[0], path), subject.at(clients[1], path));
@@ -51,12 +51,12 @@ fn directories_above_the_chroot_need_no_permission() {
     assert_eq!(probe.children(&format!("{closed}/open/chroot")).unwrap(), ["lock"]);
 }
 
-/// Expects all ways of locking to be denied and to leave no nodes.
+/// Expects that every way to lock is denied, and that no nodes are left.
 #[track_caller]
 fn is_denied(subject: Subject, client: &Client, path: &str) {
     subject.at(client, path).is_refused(SOON, |ask, seen| {
         println!("{} at {path}, {ask:?}: {seen:?}", subject.name);
-        // A try may find that the node of an `EphemeralLock` exists, and report a busy lock.
+        // `try_lock` may find that the node of an `EphemeralLock` exists, and then reports a busy lock.
         let busy = !ask.waits() && matches!(seen, Ok(false));
         let denied =
             matches!(&seen, Err(Error::PermissionDenied { path: at, .. }) if at.starts_with(path));
@@ -75,10 +75,10 @@ fn credentials_of_the_owner_are_required() {
         let object = subject.rival(&first, &path);
         object.lock().unwrap();
         let node = subject.node_of(&object.hold());
-        // The right to delete the node of an `EphemeralLock` comes from its directory.
+        // Permission to delete the node of an `EphemeralLock` is determined by the ACL of its directory.
         let denied = Err(ErrorKind::PermissionDenied);
         assert_eq!(probe.delete(&node).map_err(|error| error.kind()), denied, "{node}");
-        // The directories above it have the same ACL.
+        // The directories above the node have the same ACL.
         let places: Vec<_> = node.match_indices('/').map(|(at, _)| &node[..at]).collect();
         let places: Vec<_> = places.into_iter().filter(|place| place.len() > root.len()).collect();
         println!("{}: {places:?}", subject.name);
@@ -109,7 +109,7 @@ fn closed_ancestor_matters_only_where_a_node_must_be_created() {
     every_subject_that(Subject::is_plain, |subject| {
         let boss = shared_probe().unwrap();
         boss.add_auth("digest", b"boss:secret").unwrap();
-        // The ancestor may be listed by all clients, or only by the client that created it.
+        // Either all clients, or only the client that created it, may list the ancestor.
         for others in [&[(31, "auth", ""), (1, "world", "anyone")][..], &[(31, "auth", "")]] {
             let root = fresh_path("restricted");
             boss.create_all(&root).unwrap();
@@ -158,8 +158,8 @@ fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
     assert!(named, "{path:?}: {error:?}");
 }
 
-/// Each part of a path becomes a node. If such a node had a contender's name, a lock at the parent path would wait for
-/// it.
+/// Each part of a path becomes a node. If a part had a contender's name, a lock at its parent path would wait for that
+/// node.
 #[test]
 fn path_inside_the_queue_of_another_lock_is_invalid() {
     for part in [
@@ -183,7 +183,7 @@ fn path_inside_the_queue_of_another_lock_is_invalid() {
             for seen in each_type(&client, &path, &LockOptions::new()) {
                 is_invalid(seen, &path, part);
             }
-            // Existing nodes can still be listed.
+            // Nodes that already exist can still be listed and read.
             assert_eq!(client.contenders(&path).unwrap(), []);
             assert_eq!(client.read(&path).unwrap(), None);
             assert!(!client.verify_token(&path, 1).unwrap());
@@ -206,7 +206,7 @@ fn path_below_an_ephemeral_node_is_invalid() {
         probe.create(&format!("{root}/e"), b"", true, false).unwrap();
         let client = client();
         for path in [format!("{root}/e"), format!("{root}/e/a"), format!("{root}/e/a/b/c")] {
-            // A foreign node at the path of an `EphemeralLock` counts as a rival.
+            // At its own path, an `EphemeralLock` would treat this node as a rival's.
             if subject.queues() || path.ends_with("/a/b/c") {
                 subject.at(&client, &path).is_refused(SOON, |ask, seen| {
                     println!("{}, {ask:?}: {seen:?}", subject.name);
@@ -220,7 +220,7 @@ fn path_below_an_ephemeral_node_is_invalid() {
 
 const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
 
-/// The tests in `overload` show what a server survives.
+/// Tests in `overload` show that a server survives this many bytes.
 #[test]
 fn client_refuses_more_path_bytes_than_the_server_survives() {
     let (client, root) = (client(), fresh_path("long"));
@@ -239,7 +239,7 @@ fn client_refuses_more_path_bytes_than_the_server_survives() {
     println!("{} locks of {} bytes, then {seen:?}", held.len(), held[0].path().len());
     assert!(is_limit(&seen), "{seen:?}");
     assert!(held.len() * (held[0].path().len() + 60) > 892 * 1024, "{}", held.len());
-    // Every call reports the limit at once, and later calls succeed.
+    // While the limit is reached, calls fail immediately. They succeed when there is room again.
     let one_more = lock(1000);
     let waiting = locking(&one_more).result("lock()").map(|()| true);
     assert!(is_limit(&waiting) && is_limit(&one_more.lock_within(SOON)), "{waiting:?}");

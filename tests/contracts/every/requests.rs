@@ -1,4 +1,4 @@
-//! The number of requests that calls send. The sessions are so long that clients send nothing else.
+//! The number of requests that calls send. Session timeouts are so long that clients send no others.
 
 use common::*;
 
@@ -8,7 +8,7 @@ fn has_a_directory_that_goes(subject: Subject) -> bool {
     subject.has_a_directory() && subject.goes_with_its_unlock()
 }
 
-/// The arrays count creates, deletions, lists, reads and transactions.
+/// The arrays are the numbers of creates, deletions, lists, reads and transactions.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
@@ -21,14 +21,14 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
         let costs = |what: &str, expected: [u64; 5], step: &dyn Fn()| {
             println!("{}, {what}:", subject.name);
             assert_eq!(cost(&proxy, step), expected, "{}, {what}", subject.name);
-            // The answer to this list arrives after the answer to the last deletion.
+            // The answer to this list arrives only after the answer to the last deletion, so nothing is in flight.
             client.contenders(&path).unwrap();
         };
         let leaves = || {
             object.unlock().unwrap();
             subject.await_nodes(&path, 0);
         };
-        // From now on, the parent directories exist.
+        // This creates the parent directories.
         rival.lock().unwrap();
         rival.unlock().unwrap();
         subject.await_nodes(&path, 0);
@@ -37,7 +37,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
             leaves();
         });
         if has_a_directory_that_goes(subject) {
-            // The next acquisition may begin before the answer to a release in the background arrives.
+            // A call may begin before the answer to the previous release in the background has arrived.
             costs("turn after turn", cycle.map(|count| TURNS * count), &|| {
                 (0..TURNS).for_each(|_| visit(object.clone())().unwrap());
                 wait_until("the directory is gone", SOON, || !exists(&path));
@@ -50,7 +50,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
 
         object.lock().unwrap();
         subject.await_nodes(&path, subject.nodes_of_one());
-        // Permits of the client's own process are counted like all others.
+        // Contending for a permit costs the same within a process as between processes.
         let lists = if subject.is_one_lock() && !subject.guards_the_object() { 2 } else { 0 };
         costs("entering again, or a local rival", [0, 0, lists, 0, 0], &|| {
             let again = object.try_lock().unwrap();
@@ -77,7 +77,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
 fn directory_of_another_client_costs_three_requests_per_acquisition() {
     every_subject_that(has_a_directory_that_goes, |subject| {
         let ((proxy, client), above) = (behind_a_proxy(SOON), fresh_path("orders"));
-        // After this, the client has a record of the parent directory.
+        // After this, the client knows that the parent directory exists.
         lock_of(&client, &format!("{above}/first")).acquire().unwrap().release().unwrap();
         let path = format!("{above}/lock");
         shared_probe().unwrap().create(&path, b"", false, false).unwrap();
@@ -87,7 +87,7 @@ fn directory_of_another_client_costs_three_requests_per_acquisition() {
                 visit(object.clone())().unwrap();
                 subject.await_nodes(&path, 0);
             });
-            // The first call has to discover that the directory exists.
+            // Only the first call has to find out that the directory exists.
             let refused = if turn == 0 { 2 } else { 0 };
             assert_eq!(cost, [1, 1, 1, 0, refused], "{}, turn {turn}", subject.name);
         }

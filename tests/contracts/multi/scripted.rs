@@ -1,4 +1,4 @@
-//! Members that are implemented by the user and follow a script.
+//! Members whose `Lock` is implemented by the user, and which behave as a script demands.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use super::{brief, refused};
 use crate::Bomb;
 use common::*;
 
-/// The scripted behaviour of a member.
+/// What a member does when it is locked or unlocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Well,
-    /// Is locked only after the deadline has passed.
+    /// Is locked only when the deadline has passed.
     Late,
-    /// Returns success without being locked.
+    /// Reports success although it is not locked.
     Forget,
     Busy,
     Fail,
@@ -28,7 +28,7 @@ enum Does {
 }
 use Does::{Busy, Explode, Fail, Forget, Late, Panic, Well};
 
-/// A lock implemented by the user, which records its calls.
+/// A lock implemented by the user. It records the calls it receives.
 #[derive(Debug)]
 struct Scripted {
     path: String,
@@ -38,7 +38,7 @@ struct Scripted {
     calls: Calls,
 }
 
-/// Each verb, with the last letter of the lock's path.
+/// The verb of each call, with the last letter of the lock's path.
 type Calls = Arc<Mutex<Vec<(String, char)>>>;
 
 impl Scripted {
@@ -95,14 +95,14 @@ fn scripted(path: &str, locking: Does, unlocking: Does, calls: &Calls) -> Script
     Scripted { path, locking, unlocking, held, calls }
 }
 
-/// Scripted locks in a multi-lock, and the recorded calls.
+/// A multi-lock with scripted members, and the calls recorded by them.
 struct Script {
     multi: MultiLock,
     calls: Calls,
 }
 
 impl Script {
-    /// Each member has a path, a behaviour when locking, and one when unlocking.
+    /// For each member: its path, what it does when it is locked, and what it does when it is unlocked.
     fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
         let calls = Calls::default();
         let member = |(path, locking, unlocking)| -> Box<dyn Lock> {
@@ -112,7 +112,7 @@ impl Script {
         Script { multi, calls }
     }
 
-    /// Returns the calls since this was last called, such as `lock abc; unlock ba`.
+    /// Returns the calls since the last time, in a form such as `lock abc; unlock ba`.
     fn calls(&self) -> String {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap());
         let runs = calls.chunk_by(|one, next| one.0 == next.0).map(|run| {
@@ -128,7 +128,7 @@ impl Script {
 #[test]
 fn failed_member_releases_the_others_in_reverse() {
     let both = "disconnected c, not held b, not held a";
-    // The behaviour of the first and the third member when locking, and of all members when unlocking.
+    // What the first and the third member do when they are locked, and what all members do when they are unlocked.
     for (verb, [first, third], unlocking, expected, calls) in [
         ("lock", [Well, Well], Well, "true", "lock abcd"),
         ("lock", [Well, Fail], Well, "disconnected c", "lock abc; unlock ba"),
@@ -161,7 +161,7 @@ fn failed_member_releases_the_others_in_reverse() {
     }
 }
 
-/// All members have the same deadline.
+/// The call's deadline applies to all members.
 #[test]
 fn later_members_are_tried_after_the_deadline() {
     for (first, last, time, expected) in [
@@ -180,7 +180,7 @@ fn later_members_are_tried_after_the_deadline() {
     }
 }
 
-/// The first panic is propagated. A second one during unwinding would abort the process.
+/// The first panic is propagated. A second panic during unwinding would abort the process.
 #[test]
 fn panicking_member_leaves_none_locked() {
     for does in [Panic, Explode] {
@@ -220,7 +220,7 @@ fn member_that_gives_up_without_a_limit_is_an_error() {
     assert_eq!(script.calls(), "lock bab; unlock a");
 }
 
-/// The multi-lock does not detect that both members are the same object.
+/// A multi-lock cannot detect that members with different paths are the same object.
 #[test]
 fn members_are_known_by_their_paths_alone() {
     let script = Script::new([("/x", Well, Well)]);

@@ -1,5 +1,5 @@
-//! Losses: an operator deletes a node, the network falls silent, or the process is stopped. The owner is notified of a
-//! loss once and before the next grant, and never deletes the next holder's node.
+//! Lost holds: an operator deletes a node, the network falls silent, or the process is stopped. The owner is notified
+//! of each loss once, before the next grant, and never deletes the next holder's node.
 
 use std::env;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use zoolock::{Client, Error, Hold, HoldState, LockKind, LossReason, Result};
 use super::each;
 use common::*;
 
-/// Expects an unlock to fail in this way for each hold.
+/// Expects that an unlock fails, with an error for each hold that satisfies `so`.
 #[track_caller]
 fn fails(subject: Subject, unlocked: Result<()>, so: impl Fn(&Error) -> bool) {
     let name = subject.name;
@@ -25,8 +25,8 @@ fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
     fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
 }
 
-/// Expects all holds to be lost because of an operator, and each loss to be counted once. The next visitor acquires the
-/// lock, the unlock reports the loss once, and after that the object can be used again.
+/// Expects that an operator's deletion has ended all holds, and that each loss is counted once. The next visitor
+/// acquires the lock, the unlock reports the loss once, and after that the object can be locked again.
 #[track_caller]
 fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Visitor) {
     let why = LossReason::NodeDeleted;
@@ -34,7 +34,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     assert!(holds.iter().any(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
     assert!(!own.is_held(), "{name}: {holds:?}");
     next.comes_in();
-    // An object may have many permits or reads, but only one hold of any other kind.
+    // An object may have several permits or reads, but only one hold of any other kind.
     if !matches!(subject.shown_as()[0], LockKind::Semaphore | LockKind::Read) {
         // Other threads must wait, because the owner's code may still be running.
         let tried = own.elsewhere(|own| own.try_lock());
@@ -50,7 +50,7 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
     wait_until("its deletions are done", SOON, || client.stats().deleting == 0);
     let stays = warnings(path).into_iter().find(|line| line.contains("stays until"));
     assert_eq!(stays, None, "{name}: a warning about a deleted node");
-    // Only the next holder's node is left, and it was not deleted.
+    // Only the next holder's node is left, and the owner has not deleted it.
     wait_until("the next one is alone", SOON, || subject.nodes(path).len() == of_next.len());
     assert_eq!(subject.holding(path), of_next, "{name}");
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
@@ -70,13 +70,13 @@ fn is_over(subject: Subject, client: &Client, own: &Object, path: &str, next: Vi
 #[test]
 fn deleted_node_is_a_loss_watched_or_not() {
     every_subject(|subject| {
-        // An unlock that does not wait for the answer returns `Ok`, and the loss is counted later.
+        // For subjects that unlock in the background, `unlock` returns `Ok`, and the loss is counted later.
         let asks = subject.goes_with_its_unlock() && !subject.releases_in_the_background();
         let unnoticed = asks.then_some((false, false));
         for (noticed, watched) in [(true, false), (true, true)].into_iter().chain(unnoticed) {
             let proxy = shared_proxy();
-            // The client watches the node after a quarter of the session timeout. Before that, only an unlock detects
-            // the loss.
+            // The client sets a watch on the node after a quarter of the session timeout. Before that, only an unlock
+            // detects the loss.
             let session = if noticed { SESSION } else { SESSION * 6 };
             let (client, others) = (client_of(&proxy.connect_string(), session), client());
             let path = fresh_path("deleted");
@@ -104,14 +104,14 @@ fn deleted_node_is_a_loss_watched_or_not() {
             nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
             if let Some(next) = waits {
                 next.comes_in();
-                // Each hold still has its own token, not that of the next holder.
+                // Each hold still has its own token, not the next holder's.
                 let tokens = holds.iter().map(|hold| hold.fencing_token());
                 assert_eq!(tokens.max(), made, "{}", subject.name);
                 let took: Vec<_> = holds.iter().map(await_lost).collect();
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
                 is_over(subject, &client, &own, &path, next);
             } else {
-                // No other client has created a node yet, because the owner might take a new node of an `EphemeralLock`
+                // No other client may have created a node by now, because an `EphemeralLock`'s owner might mistake it
                 // for its own.
                 says_lost(subject, own.unlock(), LossReason::NodeDeleted);
                 assert!(next.try_lock().unwrap());
@@ -127,7 +127,7 @@ fn deleted_node_is_a_loss_watched_or_not() {
     });
 }
 
-/// Polls the hold until it is lost. The first check after a stop must already report the loss.
+/// Polls the hold until it is lost. After a stop, the very first check must report the loss.
 fn hold_and_look(subject: Subject, path: &str) {
     let client = client_of(&connect_string(), SESSION);
     let own = subject.at(&client, path);
@@ -137,7 +137,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let (mut last, mut stood_still) = (Instant::now(), false);
     while !stood_still {
         let begun = Instant::now();
-        // If the process was stopped in the middle of a check, the next check counts.
+        // If the process was stopped in the middle of a check, the check after that counts.
         let is_late = begun - last > SESSION;
         let held = own.is_held() || hold.is_held();
         last = Instant::now();
@@ -156,7 +156,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);
-    // Answers from before the stop do not start a lease for a hold, and a new lease takes time.
+    // Answers to requests from before the stop do not begin a lease, and it takes time to obtain a new one.
     assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
     assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();
@@ -168,13 +168,13 @@ fn stopped_process_sees_its_losses_first() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         return every_subject(|subject| hold_and_look(subject, &subject.path_in(&path)));
     }
-    // In one case, its sessions expire during the stop; in the other, they survive and their nodes must be deleted.
+    // Either the sessions expire during the stop, or they survive and the nodes of lost holds must be deleted.
     for ended in [true, false] {
         let path = fresh_path("stopped");
         let mut holder = Beside::start(alone(NAME, OWN_PROCESS, &path));
         let others = client();
         every_subject(|_| drop(holder.says("holding:")));
-        // After this time, the nodes are watched, so the client is notified at once when they or its session end.
+        // By then, the client watches the nodes. It is notified immediately when they are deleted or its session ends.
         let begun = Instant::now();
         wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
         let visitors = Mutex::new(Vec::new());
@@ -191,7 +191,7 @@ fn stopped_process_sees_its_losses_first() {
             visitor.comes_in();
             visitor.leaves();
         }
-        // Long enough for the holder to detect the loss by its clock as well.
+        // Long enough for the holder's own clock to show that the lease has expired.
         let long = if ended { SESSION * 5 / 4 } else { SESSION * 15 / 16 };
         wait_until("it has been stopped for long", SOON, || begun.elapsed() > long);
         holder.signal(Signal::SIGCONT);

@@ -1,15 +1,15 @@
-//! Missing events. Servers with the fix of CVE-2024-23944 send no event for a node to clients that are not allowed to
-//! read it at that time. No call depends on an event alone: a missing one delays it by a few session timeouts at most.
+//! Missing events. Servers with the fix of CVE-2024-23944 do not send the event of a node to clients that may not read
+//! the node at that time. No call depends on events alone: a missing event delays it by a few session timeouts at most.
 
 use zoolock::{CancelToken, LockKind};
 
 use super::*;
 use crate::{SHORT, hide};
 
-/// The longest time until a client checks again. It checks its holds every quarter of a session timeout.
+/// The longest time until a waiter checks again. A client checks its holds every quarter of a session timeout.
 const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
-/// Returns whether the scene's waiter watches this node, or its directory if it is a permit.
+/// Returns whether the scene's waiter watches this node, or, for a permit, the directory of the node.
 fn is_watched(scene: &Scene, node: &str) -> bool {
     let answer = match scene.subject.shown_as()[0] {
         LockKind::Semaphore => format!("< GetChildren {}", node.rsplit_once('/').unwrap().0),
@@ -18,7 +18,7 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
     scene.log().contains(&answer)
 }
 
-/// Lists show unreadable nodes, but an unreadable node of an `EphemeralLock` shows nothing.
+/// A list contains unreadable nodes, so waiters can poll. An `EphemeralLock` has no list, so its waiters are denied.
 #[test]
 fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
@@ -51,14 +51,14 @@ fn waiter_without_read_permission_polls_or_is_denied() {
     });
 }
 
-/// A request for watches does not reveal that a node is unreadable. Therefore, the first wait reads the node, and so
-/// does the next wait after one that had to list again.
+/// A request to set watches does not reveal that a node is unreadable. Therefore, the first wait also reads the node,
+/// and so does each wait that follows one that had to list again.
 #[test]
 fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let (path, others) = (fresh_path("unreadable"), client());
     let (proxy, own) = behind_a_proxy(SHORT);
     let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
-    // The directory is persistent, so the client keeps its record of it.
+    // This directory is persistent, so what the client has recorded about it remains valid.
     shared_probe().unwrap().create_all(&path).unwrap();
     let hides = || {
         rival.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Unlocks in the background, right before the client ends, or without permission to delete.
+//! Unlocks in the background, unlocks right before the client ends, and unlocks without permission to delete.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         let stuck = subject.nodes_of_one();
         wait_until("it is logged", SOON, || stays() == stuck);
         let nodes = subject.await_nodes(&scene.path, stuck);
-        // A later call would have to wait behind the node that could not be deleted.
+        // A later call would have to wait behind the node that was not deleted.
         if subject.is_exclusive() {
             let again = scene.own.lock_within(SOON.into());
             println!("{what}, again: {again:?}");
@@ -51,7 +51,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         }
         assert!(!scene.rival.try_lock().unwrap(), "{what}");
         await_nothing_left(&scene.client);
-        // The answer to a transaction contains the errors of its operations.
+        // The proxy logs the error of each operation of a transaction.
         let is_refused = |line: &&String| line.contains("< Delete") && line.contains(" error ");
         let tries = scene.proxy.log().iter().filter(is_refused).count();
         println!("{what}: {tries} tries");
@@ -62,7 +62,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
     });
 }
 
-/// The deletion in the background and the next thread's create are sent as one request.
+/// The deletion by an unlock in the background and the next thread's create are sent in one request.
 #[test]
 fn background_release_waits_for_no_other_thread() {
     let is_one = |subject: Subject| {

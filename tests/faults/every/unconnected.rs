@@ -1,4 +1,4 @@
-//! Calls that wait for the lock, but not long without a connection, and calls that wait longer.
+//! Calls that wait for the lock but give up soon if there is no connection, and calls that wait for a connection.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use zoolock::{ClientState, HoldState, Wait};
 
 use super::*;
 
-/// How long the calls of these tests wait without a connection.
+/// How long the calls in this file wait without a connection.
 const BRIEF: Duration = Duration::from_millis(300);
 
 fn is_disconnected(error: &Error) -> bool {
@@ -21,11 +21,11 @@ fn await_suspended(scene: &Scene) {
 #[test]
 fn wait_ends_after_its_time_without_a_connection() {
     every_subject(|subject| {
-        // If a create has no answer, the client searches for its node for as long as a session lasts.
+        // If a create receives no answer, the client searches for the node for up to a session timeout.
         let scene = Scene::start(subject, "unconnected", SESSION);
         scene.rival.lock().unwrap();
         let asks = [Wait::FOREVER, Wait::within(LONG)].map(|wait| wait.for_connection(BRIEF));
-        // One call waits on the servers, and the others behind it in the process or beside it.
+        // One of the calls waits on the servers. The others wait on the servers as well, or behind it in the process.
         let waiting = asks.each_ref().map(|wait| {
             let (own, ask) = (scene.own.clone(), Ask::Within(wait.clone()));
             Task::spawn_blocked(move || own.enter(&ask))
@@ -49,7 +49,7 @@ fn wait_ends_after_its_time_without_a_connection() {
         scene.proxy.restore();
         scene.rival.unlock().unwrap();
         patient.result("the call that waits for a connection").unwrap();
-        // With a connection, the limit has no effect.
+        // While there is a connection, the limit has no effect.
         let wait = Wait::within(SOON).for_connection(Duration::ZERO);
         wait_until("it is connected", SOON, || scene.client.state() == ClientState::Connected);
         assert!(scene.own.enter(&Ask::Within(wait)).unwrap(), "{}", subject.name);
@@ -63,7 +63,7 @@ fn restart_of_the_only_server_costs_no_lock_and_no_position() {
     let server = Server::start().unwrap();
     let connect = || client_of(&server.connect_string(), LONG);
     let (ours, others, queues) = (connect(), connect(), Mutex::new(Vec::new()));
-    // Reentrant holds belong to their threads, so each one needs a visitor with a thread of its own.
+    // Reentrant holds belong to a thread, so each of them needs a visitor with its own thread.
     every_subject(|subject| {
         let path = subject.path_in("/queues");
         let holder = Visitor::start(subject.at(&ours, &path));

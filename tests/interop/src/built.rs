@@ -1,6 +1,6 @@
-//! Compiles programs when they are needed, and stores them in the project's `target/interop`.
+//! Compiles programs on demand, and keeps them in the project's `target/interop`.
 //!
-//! They are not in a temporary directory, because some test runners start a new process for each test.
+//! A temporary directory would not do, because some test runners start a new process for each test.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,15 +11,15 @@ use std::time::UNIX_EPOCH;
 /// The folder in the project for programs that the tests compile and that `tests/setup.sh --interop` installs.
 const PLACE: &str = include_str!("../place");
 
-/// Returns the path of that folder.
+/// Returns the path of the folder `PLACE`.
 pub(crate) fn place() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     project.join(PLACE.trim())
 }
 
-/// Returns the folder that `compile` has filled from these files, now or in an earlier run.
+/// Returns a folder with the files that `compile` has made from `inputs`, in this run or in an earlier one.
 ///
-/// If two processes compile at the same time, the result of the second one is discarded.
+/// If two processes compile at the same time, the result of the process that finishes second is discarded.
 pub(crate) fn built(
     what: &str,
     inputs: &[&Path],

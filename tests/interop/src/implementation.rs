@@ -1,4 +1,4 @@
-//! The other implementations, and the commands that start a process of each.
+//! The other implementations, and the commands that start peers, which are processes of an implementation.
 
 use std::env;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ const JARS: &str = "/usr/share/java";
 const GO_PATH: &str = "/usr/share/gocode";
 const GO_ZOOKEEPER: &str = "src/github.com/samuel/go-zookeeper/zk";
 
-/// Another client, and the program that drives it.
+/// Another implementation, and the program that executes the commands for it.
 #[derive(Debug, Clone)]
 pub struct Implementation {
     name: &'static str,
@@ -31,7 +31,7 @@ impl Implementation {
         Self::curator_by("CuratorPeer", &flags)
     }
 
-    /// Returns the program for measurements of Curator; see `benches/locks`.
+    /// Returns the program that measures Curator; see `benches/locks`.
     pub fn curator_bench() -> Option<Implementation> {
         Self::curator_by("CuratorBench", &["-Xmx1g"])
     }
@@ -44,7 +44,7 @@ impl Implementation {
         let (javac, java) = or_skip(found)?;
         let source = peer_source(&format!("{program}.java"));
         let lines = peer_source("Lines.java");
-        // The manifests of these jars list the other jars.
+        // The manifests of these two jars list the other jars that are needed.
         let jars = format!("{}:{}", recipes.display(), logger.display());
         let classes = built("curator", &[&source, &lines, &recipes], |folder| {
             let mut command = Command::new(javac);
@@ -71,7 +71,7 @@ impl Implementation {
         Self::kazoo_by("kazoo_peer.py")
     }
 
-    /// Returns the program for measurements of kazoo; see `benches/locks`.
+    /// Returns the program that measures kazoo; see `benches/locks`.
     pub fn kazoo_bench() -> Option<Implementation> {
         Self::kazoo_by("kazoo_bench.py")
     }
@@ -87,7 +87,7 @@ impl Implementation {
         Some(Implementation {
             name: "kazoo",
             program: python,
-            // Prevents compiled files beside the sources.
+            // Keeps Python from writing compiled files next to the sources.
             arguments: vec!["-B".to_owned(), peer_source(program).display().to_string()],
         })
     }
@@ -104,7 +104,7 @@ impl Implementation {
         let folder = built("go", &[&source, &library], |folder| {
             let mut command = Command::new(go);
             command.env("GO111MODULE", "off").env("GOPATH", GO_PATH);
-            // Without cgo, no C compiler is needed.
+            // Without cgo, the build does not need a C compiler.
             command.env("CGO_ENABLED", "0");
             command.arg("build").arg("-o").arg(folder.join("go_peer"));
             command.arg(&source);
@@ -113,19 +113,19 @@ impl Implementation {
         Some(Implementation { name: "go", program: folder.join("go_peer"), arguments: Vec::new() })
     }
 
-    /// Returns the Rust crate `zookeeper-client`, controlled by a program of this package.
+    /// Returns the Rust crate `zookeeper-client`. Its peer is a program of this package.
     pub fn zookeeper_client(program: &str) -> Implementation {
         Implementation { name: "zookeeper-client", program: program.into(), arguments: Vec::new() }
     }
 
-    /// Returns the command that starts a process of this implementation, with the address of a server and a name.
+    /// Returns the command that starts a peer with this name, connected to this server.
     pub fn command(&self, server: &str, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).args([server, name]);
         command
     }
 
-    /// Starts processes of this implementation, connected to the shared server, each with its name and a number.
+    /// Starts peers that are connected to the shared server. Their names end in a number.
     pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
         let server = shared_server().connect_string();
         let start = |number| {
@@ -133,7 +133,7 @@ impl Implementation {
             let command = self.command(&server, &name);
             Peer::spawn(name, command)
         };
-        // The processes start in parallel.
+        // The peers start in parallel, because this waits for their answers only now.
         let mut peers = std::array::from_fn(start);
         peers.iter_mut().for_each(Peer::answer);
         peers
@@ -149,7 +149,7 @@ fn or_skip<T>(found: Result<T, String>) -> Option<T> {
     let line = format!("skipped: {missing} is missing; tests/setup.sh --interop installs it");
     let required = env::var(REQUIRED).is_ok_and(|value| value == "required");
     assert!(!required, "{line} ({REQUIRED} is `required`)");
-    // Written to standard error directly, because test runners capture the output of macros.
+    // Written to standard error directly, because test runners capture the output of `eprintln!`.
     let _ = writeln!(io::stderr(), "{line}");
     None
 }
@@ -162,7 +162,7 @@ fn peer_source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers").join(name)
 }
 
-/// Returns a program, from `JAVA_HOME` or from the path.
+/// Returns the path of a program, in `JAVA_HOME` or in `PATH`.
 fn tool(name: &str) -> Result<PathBuf, String> {
     let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
     let home = home.map(|home| Path::new(&home).join("bin"));

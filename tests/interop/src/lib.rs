@@ -1,13 +1,13 @@
-//! The tools of the interoperability tests. In these, this library and other implementations, in separate processes,
-//! acquire the same lock on the same ZooKeeper.
+//! The tools of the interoperability tests, in which this library and other implementations, running in separate
+//! processes, acquire the same lock on the same ZooKeeper.
 //!
-//! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose tools are missing
-//!   reports that and passes, or fails if `ZOOLOCK_INTEROP` is `required`.
-//! - [`Peer`]: a process of an implementation, controlled by lines on its standard input and output.
-//! - [`Monitor`]: detects holders that hold the lock at the same time, through the file system and without ZooKeeper.
+//! - [`Implementation`]: another implementation, and whether it is installed. If it is not, the test prints that and
+//!   passes, or fails if `ZOOLOCK_INTEROP` is `required`.
+//! - [`Peer`]: a process of an implementation. It reads commands from its standard input, and writes its answers.
+//! - [`Monitor`]: detects two holders at the same time. It uses files and not ZooKeeper.
 //! - [`Stage`]: a path, a monitor, and queries to the server. The test always starts this server itself, because it
 //!   needs the server's list of watches.
-//! - [`scenarios`]: the tests for every implementation with such a lock.
+//! - [`scenarios`]: the tests that run with every implementation that has a suitable lock.
 
 mod built;
 mod implementation;

@@ -1,9 +1,9 @@
-//! The monitor: detects holders that hold a lock at the same time, with files and without the help of any lock.
+//! Detects holders that hold a lock at the same time, by means of files and without any lock.
 //!
-//! A holder creates a file in `in` (one for each permit), lists that directory, and appends the list to `log`. Before
-//! it releases the lock, it removes its files. If two holders are inside at the same time, the later one lists the file
-//! of the other. An exclusive holder also reads `counter` and writes it back incremented, in two steps. If two holders
-//! were inside, the final number is therefore too low.
+//! A holder creates files in the directory `in` (one for each permit), lists that directory, and appends the list to
+//! `log`. It removes its files before it releases the lock. If two holders are inside at the same time, the later one
+//! lists a file of the other. An exclusive holder also reads the number in `counter` and writes it back incremented, in
+//! two steps; if two of them were inside, the final number is too low.
 //!
 //! The peers do the same in their own languages. Only [`Monitor`] checks the log.
 
@@ -48,19 +48,19 @@ impl Kind {
     }
 }
 
-/// One line of the log: a holder came in, and listed these files.
+/// One line of the log: a holder entered, and listed these files.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    /// The name of the holder.
+    /// The holder's name.
     pub who: String,
     /// The kind of its hold.
     pub kind: Kind,
-    /// The holders inside at that moment, including itself: a kind and a name for each file.
+    /// The holders inside at that moment, including this one, as a kind and a name for each file.
     pub seen: Vec<(Kind, String)>,
 }
 
 impl Visit {
-    /// `who kind file,file,..`, where a file is `kind.who.number`.
+    /// Parses `who kind file,file,..`, where each file is `kind.who.number`.
     fn parse(line: &str) -> Visit {
         let [who, kind, files] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("not a line of a monitor: `{line}`");
@@ -72,7 +72,7 @@ impl Visit {
         Visit { who: who.to_owned(), kind: Kind::of(kind), seen: seen.collect() }
     }
 
-    /// Returns whether another holder was inside that should have been excluded, given this number of permits.
+    /// Returns whether a holder was inside that should have been excluded by this one, given this number of permits.
     fn is_overlap(&self, permits: usize) -> bool {
         let mut others = self.seen.iter().filter(|(_, who)| *who != self.who);
         match self.kind {
@@ -83,20 +83,20 @@ impl Visit {
     }
 }
 
-/// A holder that is inside until this value is dropped.
+/// A holder that is inside. Dropping this removes its files.
 #[derive(Debug)]
 pub struct Stay(Vec<PathBuf>);
 
 impl Drop for Stay {
     fn drop(&mut self) {
         for file in &self.0 {
-            // If the file is missing, the log of the other holder shows that as well.
+            // If the file is missing, the log reveals the problem as well.
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// Visits the monitor in this directory.
+/// Enters the monitor in this directory, and leaves it again.
 pub fn visit(folder: &Path, kind: Kind, who: &str) -> io::Result<()> {
     enter(folder, kind, who, 1).map(drop)
 }
@@ -124,7 +124,7 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     Ok(stay)
 }
 
-/// Reads the counter. If it is empty, another holder is writing it, which happens only if two are inside.
+/// Reads the counter. If the file is empty, another holder is about to write it, so two of them are inside.
 fn read_counter(file: &Path) -> io::Result<usize> {
     Ok(fs::read_to_string(file)?.trim().parse().unwrap_or(0))
 }
@@ -145,12 +145,12 @@ impl Monitor {
         Monitor(folder)
     }
 
-    /// Returns its directory, for the peers.
+    /// Returns the monitor's directory, which the peers use as well.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    /// Comes in until the result is dropped.
+    /// Enters. Dropping the result leaves.
     pub fn enter(&self, kind: Kind, who: &str, count: usize) -> Stay {
         enter(self.folder(), kind, who, count).expect("the files of the monitor")
     }
@@ -161,19 +161,19 @@ impl Monitor {
         log.lines().map(Visit::parse).collect()
     }
 
-    /// Returns the names of the visitors, in order.
+    /// Returns the holders' names in the order of their visits.
     pub fn order(&self) -> Vec<String> {
         self.visits().into_iter().map(|visit| visit.who).collect()
     }
 
-    /// Returns the visits during which another holder was inside that should have been excluded.
+    /// Returns the visits during which a holder was inside that should have been excluded.
     pub fn overlaps(&self, permits: usize) -> Vec<Visit> {
         let mut visits = self.visits();
         visits.retain(|visit| visit.is_overlap(permits));
         visits
     }
 
-    /// Asserts that no two holders were inside that exclude each other, and that none is inside now.
+    /// Asserts that no two holders that exclude each other were inside at once, and that none is inside now.
     #[track_caller]
     pub fn assert_sound(&self, permits: usize) {
         let (visits, overlaps) = (self.visits(), self.overlaps(permits));

@@ -1,27 +1,27 @@
 //! A process of another implementation.
 //!
-//! # The lines
+//! # Commands
 //!
-//! The arguments of a peer are the address of the server and a name. It writes `ok` when it is connected. Then it
-//! answers each line that it reads with one line: `ok`, or `error` and a reason. When its standard input ends, it exits
-//! at once, even in the middle of a command.
+//! A peer's arguments are the address of the server and a name. It writes `ok` when it is connected. It then answers
+//! each line that it reads with one line: `ok`, or `error` and a reason. When its standard input ends, it exits
+//! immediately, even in the middle of a command.
 //!
-//! | line | what it does |
+//! | command | effect |
 //! |---|---|
-//! | `lock P` | takes the mutex at P |
-//! | `plain P` | the same, by a lock that is not configured for the node names of other clients |
-//! | `read P`, `write P` | takes that side of the read-write lock at P |
-//! | `acquire P N MAX` | takes N permits of the semaphore at P |
-//! | `mutex P` | takes the mutex at P that is built on a semaphore |
-//! | `lead P` | leads at P, by a selector |
-//! | `latch P` | leads at P, by a latch |
-//! | `unlock` | releases the lock that it has taken |
-//! | `run N W` and a line that takes a lock | N times: takes the lock, visits the monitor in the directory W, releases |
-//! | `asked` | waits until a client has asked for the lock since it was taken |
-//! | `revoke NODE` | asks the holder with this node to release the lock |
+//! | `lock P` | acquires the mutex at P |
+//! | `plain P` | the same, with a lock that is not configured for the node names of other clients |
+//! | `read P`, `write P` | acquires that side of the read-write lock at P |
+//! | `acquire P N MAX` | acquires N permits of the semaphore at P, which has MAX |
+//! | `mutex P` | acquires the mutex at P that is built on a semaphore |
+//! | `lead P` | becomes the leader at P, with a selector |
+//! | `latch P` | becomes the leader at P, with a latch |
+//! | `unlock` | releases the lock that it holds |
+//! | `run N W` and a command that acquires | N times: acquires, visits the monitor in directory W, releases |
+//! | `asked` | waits until a client has requested the release of the lock that it holds |
+//! | `revoke NODE` | requests that the holder with this node releases the lock |
 //!
-//! Not every implementation supports all of these commands. The programs of `benches/locks` are started in the same
-//! way, and have other commands, which are described there.
+//! Not every implementation supports all of these commands. The programs for `benches/locks` are started in the same
+//! way, but have other commands, which are described there.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -48,10 +48,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process. Its first answer reports that it is ready.
+    /// Starts a process, whose first answer reports that it is ready.
     pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
-        // Opened a second time, so that the child has a file position of its own.
+        // Opens the file again, so that the child has its own file position.
         let log = OpenOptions::new().append(true).open(errors.path());
         let started = command
             .stdin(Stdio::piped())
@@ -83,10 +83,10 @@ impl Peer {
         self.child.id()
     }
 
-    /// Sends a command. Take its answer before you send the next one.
+    /// Sends a command. Read its answer before you send the next command.
     pub fn tell(&mut self, command: &str) {
         self.asked = command.to_owned();
-        // If the process has ended, the wait for its answer reports it.
+        // If the process has ended, the caller detects that when it waits for the answer.
         let _ = writeln!(self.commands, "{command}");
     }
 
@@ -95,7 +95,7 @@ impl Peer {
         !self.answers.is_empty()
     }
 
-    /// Waits for the answer to the last command, and returns it. Panics if there is none.
+    /// Waits for the answer to the last command, and returns whether it is `ok`. Panics if no answer arrives.
     pub fn result(&mut self) -> Result<(), String> {
         match self.answer_within(SOON) {
             Ok(answer) => answer.map(drop),
@@ -103,13 +103,13 @@ impl Peer {
         }
     }
 
-    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`. It is an
-    /// error as well if the process does not answer; it cannot be used after that.
+    /// Waits up to `longest` for the answer to the last command, and returns the text after `ok`. If no answer arrives,
+    /// returns an error as well; the process cannot be used after that.
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
         self.answer_within(longest)?
     }
 
-    /// Waits for an answer. If there is none, returns why.
+    /// Waits for an answer. If none arrives, returns the reason.
     fn answer_within(&mut self, longest: Duration) -> Result<Result<String, String>, String> {
         let line = match self.answers.recv_timeout(longest) {
             Ok(line) => line,
@@ -125,20 +125,20 @@ impl Peer {
         }
     }
 
-    /// Waits for the answer to the last command.
+    /// Waits for the answer to the last command, which must be `ok`.
     pub fn answer(&mut self) {
         if let Err(reason) = self.result() {
             panic!("{}", self.describe(&reason));
         }
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command, and waits for the answer `ok`.
     pub fn ask(&mut self, command: &str) {
         self.tell(command);
         self.answer();
     }
 
-    /// Adds the name, the last command and the log to a problem.
+    /// Adds the process's name, the last command and the log to a problem.
     fn describe(&self, what: &str) -> String {
         let log = std::fs::read(self.errors.path()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -149,8 +149,8 @@ impl Peer {
     }
 }
 
-/// Returns the lines from the standard input of a peer in Rust, as they arrive. When the input ends, the process ends,
-/// whatever it is waiting for.
+/// For peers in Rust: returns the lines of standard input as they arrive. When standard input ends, the process exits,
+/// even if it is waiting for a lock.
 pub fn read_lines() -> Receiver<String> {
     let (sender, lines) = unbounded();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The tests for every lock of another implementation that excludes one of ours.
+//! The tests that run with every lock of another implementation that excludes one of ours.
 
 use common::{Object, Subject};
 use zoolock::Client;
@@ -8,32 +8,32 @@ use crate::{Implementation, Kind, Peer, SOON, Stage, client};
 
 const TURNS: usize = 20;
 
-/// A lock of the other implementation, and our lock that it excludes at the same path.
+/// A lock of the other implementation, and a lock of ours; at the same path, they exclude each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
-    /// The command that acquires theirs: the part before the path, and the part after it.
+    /// The command that acquires the other lock: the text before the path, and the text after it.
     theirs: (&'static str, &'static str),
-    /// The name of ours in the table of subjects.
+    /// The name of our lock in the table of subjects.
     ours: &'static str,
     /// The kind of a hold of our lock.
     kind: Kind,
-    /// The directories below the path with the nodes of waiters, and of holders.
+    /// The directories, below the path, of the nodes of waiters and of holders.
     waiting: &'static str,
     holding: &'static str,
 }
 
-/// A mutex, with both of our mutexes.
+/// Their mutex with each of our two mutexes.
 pub const MUTEX: [Pair; 2] =
     [pair("lock", "exclusive", Kind::Lock), pair("lock", "reentrant", Kind::Lock)];
 
-/// The sides of a read-write lock, except for two readers.
+/// The pairs of sides of a read-write lock that exclude each other.
 pub const READ_WRITE: [Pair; 3] = [
     pair("read", "write", Kind::Write),
     pair("write", "read", Kind::Read),
     pair("write", "write", Kind::Write),
 ];
 
-/// A semaphore with one permit.
+/// A semaphore that has one permit.
 pub const PERMIT: [Pair; 1] = [semaphore(("acquire", " 1 1"), Kind::Permit)];
 
 /// A mutex that is built on a semaphore.
@@ -60,7 +60,7 @@ impl Pair {
         Subject::named(self.ours).at(client, &stage.path)
     }
 
-    /// Waits until this many contenders wait behind a holder.
+    /// Waits until this many contenders wait, in addition to the holder.
     fn await_waiting(&self, stage: &Stage, count: usize) {
         let is_holder_beside = self.waiting == self.holding;
         stage.below(self.waiting).await_nodes(count + usize::from(is_holder_beside));
@@ -71,25 +71,25 @@ impl Pair {
     }
 }
 
-/// Everything that the locks of both sides have to do with each other.
+/// All scenarios of locks that exclude each other.
 pub fn contend(theirs: &Implementation, pairs: &[Pair]) {
     excludes(theirs, pairs);
     hands_over(theirs, pairs);
     outlives_cuts(theirs, pairs);
 }
 
-/// Our lock keeps its place in the queue, and its hold, while its connection breaks.
+/// While its connection is cut, our lock keeps its position in the queue, or its hold.
 pub fn outlives_cuts(theirs: &Implementation, pairs: &[Pair]) {
     a_waiter_of_ours_is_cut(theirs, pairs);
     a_hold_of_ours_is_cut(theirs, pairs);
 }
 
-/// Two of their locks and two of ours alternate, and no two are held at the same time.
+/// Two of their locks and two of ours alternate, and no two of these are held at the same time.
 pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     let stage = Stage::new("excludes");
     let mut peers: [Peer; 2] = theirs.start();
     let clients = [client(), client(), client()];
-    // All begin at the same time.
+    // Holding the lock makes all contenders begin at the same time.
     let held = pairs[0].ours(&stage, &clients[0]);
     held.lock().expect("locked");
     let mut ours = Vec::new();
@@ -112,7 +112,7 @@ pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     pairs[0].await_nothing(&stage);
 }
 
-/// When one side releases the lock, the other side acquires it, in both directions.
+/// When either side releases the lock, the other side acquires it.
 fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     let client = client();
@@ -139,7 +139,7 @@ fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// Our lock waits between two of theirs when its connection breaks, and is still granted in its turn.
+/// Our lock waits behind one of theirs and ahead of another when its connection is cut. It keeps its position.
 fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let pair = pairs[0];
     let stage = Stage::new("waiter-cut");
@@ -168,7 +168,7 @@ fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     assert_eq!(shaky.stats().holds_lost, 0);
 }
 
-/// Our lock is held when its connection breaks, and theirs continues to wait.
+/// Our lock is held when its connection is cut. Theirs continues to wait.
 fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     for pair in pairs {
@@ -192,7 +192,7 @@ fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// A reader of ours shares the lock with a reader of the other implementation, in both orders.
+/// A reader of ours and a reader of theirs share the lock. Either may be the first.
 pub fn readers_share(theirs: &Implementation) {
     let stage = Stage::new("rw-share");
     let [mut peer] = theirs.start();
@@ -212,8 +212,8 @@ pub fn readers_share(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// A write lock of ours is downgraded to a read lock. Their waiting reader then shares the lock, and their writer
-/// acquires it when both readers have released it.
+/// Our write lock is downgraded to a read lock. Their waiting reader then shares the lock with ours, and their writer
+/// acquires it after both readers have released it.
 pub fn a_write_of_ours_becomes_a_read(theirs: &Implementation) {
     let stage = Stage::new("rw-downgrade");
     let [mut reader, mut writer] = theirs.start();

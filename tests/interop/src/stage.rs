@@ -14,12 +14,12 @@ use crate::{Peer, SOON, Task};
 /// A session timeout that is long enough for a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
 
-/// Returns a client of this library, with a session of its own.
+/// Returns a client of this library that has its own session.
 pub fn client() -> Client {
     client_of(&shared_server().connect_string(), SESSION)
 }
 
-/// A fresh path, and its monitor.
+/// A fresh path of a lock, and a monitor for it.
 #[derive(Debug)]
 pub struct Stage {
     /// The path of the lock.
@@ -34,7 +34,7 @@ impl Stage {
         Stage { path: fresh_path(name), monitor: Arc::new(Monitor::new()) }
     }
 
-    /// Returns a stage with the same monitor, at a directory below the path, or at the path if the name is empty.
+    /// Returns a stage with the same monitor whose path is `name` below this path, or this path if `name` is empty.
     pub fn below(&self, name: &str) -> Stage {
         let path = format!("{}/{name}", self.path).trim_end_matches('/').to_owned();
         Stage { path, monitor: Arc::clone(&self.monitor) }
@@ -50,7 +50,7 @@ impl Stage {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
-    /// Returns the command to acquire repeatedly; `taking` is `lock`, `read`, `write`, `lead` or `latch`.
+    /// Returns the command that acquires repeatedly; `taking` is `lock`, `read`, `write`, `lead` or `latch`.
     pub fn run(&self, times: usize, taking: &str) -> String {
         format!("run {times} {} {taking} {}", self.monitor.folder().display(), self.path)
     }
@@ -67,7 +67,7 @@ impl Stage {
         })
     }
 
-    /// Returns the children of the lock's directory, in the order of their numbers, or none if it does not exist.
+    /// Returns the children of the lock's directory, ordered by sequence number, or none if it does not exist.
     pub fn nodes(&self) -> Vec<String> {
         let probe = Probe::connect(shared_server().address()).expect("a probe");
         let mut nodes = probe.children(&self.path).expect("an answer");
@@ -75,7 +75,7 @@ impl Stage {
         nodes
     }
 
-    /// Asserts that the lock often moved from one side to the other while each acquired it `turns` times.
+    /// Asserts that the lock often passed from one side to the other while each side acquired it `turns` times.
     #[track_caller]
     pub fn assert_contention(&self, turns: usize) {
         let order = self.monitor.order();
@@ -85,13 +85,13 @@ impl Stage {
         assert!(changes >= turns / 2, "no contention: {order:?}");
     }
 
-    /// Waits until there are this many children.
+    /// Waits until the lock's directory has this many children.
     pub fn await_nodes(&self, count: usize) {
         let what = format!("{count} nodes in {}", self.path);
         wait_until(&what, SOON, || self.nodes().len() == count);
     }
 
-    /// Waits until this node is watched by the contender after it.
+    /// Waits until the contender behind this node watches it.
     pub fn await_watched(&self, node: &str) {
         let path = format!("{}/{node}", self.path);
         wait_until(&format!("{path} is watched"), SOON, || {
@@ -100,7 +100,7 @@ impl Stage {
         });
     }
 
-    /// Makes a peer wait behind the only node, and waits until the peer watches that node.
+    /// Makes a peer wait behind the only contender, and waits until the peer watches that contender's node.
     #[track_caller]
     pub fn has_to_wait(&self, peer: &mut Peer, taking: &str) {
         let ahead = self.nodes();
@@ -111,13 +111,13 @@ impl Stage {
         assert!(!peer.has_answered(), "{} was let in", peer.name());
     }
 
-    /// Returns a client of this library whose connection can be cut.
+    /// Returns a client of this library, and the proxy with which a test can cut its connection.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         behind_a_proxy_of(shared_server(), SESSION)
     }
 
-    /// Cuts the client's connection, and waits until its session is resumed on the next one. Asserts that the nodes
-    /// have not changed.
+    /// Cuts the client's connection, and waits until the client resumes its session on a new one. Asserts that the
+    /// nodes have not changed.
     pub fn cut_and_await_resume(&self, proxy: &FaultProxy, client: &Client) {
         let before = self.nodes();
         proxy.cut();

@@ -1,4 +1,4 @@
-//! The world: the nodes, the waiters with their connections, and the steps of threads, readers and servers.
+//! The state of the model: nodes, and waiters with their connections; and the steps of threads, readers and servers.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -6,10 +6,10 @@ use std::mem;
 use super::{Bounds, Broken, Mode, Opens};
 use crate::stay::{Ahead, Next, Reaction, Stay, Woken};
 
-/// A node, identified by its position in the queue, which is also the order of creation.
+/// A node, identified by its position in the queue. Positions are in the order of creation.
 pub(crate) type Node = u8;
 
-/// The node of the first holder, and that of the read that may replace it.
+/// The first holder's node, and the node of the read that may replace it.
 pub(crate) const WRITE: Node = 0;
 const READ: Node = 1;
 pub(crate) const FIRST_OF_WAITERS: Node = 2;
@@ -32,7 +32,7 @@ impl Nodes {
         self.0 |= 1 << node;
     }
 
-    /// Returns false if the node did not exist.
+    /// Removes the node. Returns false if it did not exist.
     fn remove(&mut self, node: Node) -> bool {
         let was_there = self.contains(node);
         self.0 &= !(1 << node);
@@ -44,7 +44,7 @@ impl Nodes {
     }
 }
 
-/// Nodes in the order in which they are watched: the waiter's own, the second ahead and the nearest ahead.
+/// Nodes to watch, in this order: the waiter's own node, the second ahead, and the nearest ahead.
 pub(crate) type New = [Option<Node>; 3];
 
 /// A request of a client to its server.
@@ -55,7 +55,7 @@ pub(crate) enum Request {
     List,
     /// Sent by the reader after an event.
     ListBehind,
-    /// Watches nodes. Nodes that do not exist are reported at once.
+    /// Sets watches. The server reports immediately which of the nodes do not exist.
     Watch(New),
 }
 
@@ -66,9 +66,9 @@ pub(crate) enum Message {
     Listed(Nodes),
     ListedBehind(Nodes),
     Watching,
-    /// The server has refused to watch.
+    /// The server has refused to set watches.
     Refused,
-    /// The event of a watched node: its deletion if true, or another change.
+    /// An event of a watched node: its deletion if the value is true, another change otherwise.
     Event(Node, bool),
 }
 
@@ -102,9 +102,9 @@ pub(crate) enum Phase {
 pub(crate) enum Session {
     #[default]
     Live,
-    /// Neither the client nor the thread has detected this.
+    /// Neither the client nor the thread has detected the expiry.
     Expired,
-    /// The client has another session, which the thread has not detected.
+    /// The client has another session, but the thread has not detected that.
     Other,
 }
 
@@ -117,41 +117,41 @@ pub(crate) struct Waiter {
     /// Requests in flight to the server, and messages in flight to the client.
     pub(crate) outbox: VecDeque<Request>,
     pub(crate) inbox: VecDeque<Message>,
-    /// Events from the time without a connection, which precede all others.
+    /// Events that occurred while the client was disconnected. They arrive before all others.
     pub(crate) missed: Nodes,
     /// The nodes that the server watches for this connection.
     told: Nodes,
     /// The nodes that the client considers watched. It watches them again on the next connection.
     set: Nodes,
 
-    // State shared by the reader and the thread.
+    // State that the reader and the thread share.
     pub(crate) stay: Stay<Node, Nodes>,
     pub(crate) is_woken: bool,
-    /// How often the session was resumed in total, and how often before the thread entered the queue.
+    /// How often the session was resumed: in total, and when the thread last decided.
     resumed: u64,
     stood: u64,
-    /// Whether an event since the last list was not sent. The waiter is not notified of this.
+    /// Whether, since the last list, the waiter missed the event of a watched node because it could not read the node.
     pub(crate) was_not_told: bool,
 
-    // State of the thread.
+    // State of the thread alone.
     pub(crate) step: Step,
-    /// `None` if it is unknown, in which case the node may exist.
+    /// `None` while the waiter does not know its node. The node may exist nevertheless.
     pub(crate) own: Option<Node>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct World {
     pub(crate) nodes: Nodes,
-    /// The owners of the nodes, from the first waiter's node on.
+    /// The owners of the nodes, starting with the node of the first waiter.
     made: Vec<usize>,
-    /// Whether a read has replaced the write.
+    /// Whether a read has replaced the first holder's write.
     pub(crate) has_read: bool,
-    /// Nodes that were first, but were deleted before their waiters were notified.
+    /// Nodes that were first, but were deleted before their waiters were notified of the grant.
     pub(crate) overdue: Nodes,
     /// Nodes that have become unreadable.
     hidden: Nodes,
     pub(crate) waiters: Vec<Waiter>,
-    /// What remains of the bounds.
+    /// How many of the bounded events may still happen.
     pub(crate) left: Bounds,
 }
 
@@ -171,7 +171,7 @@ impl World {
         world
     }
 
-    /// Lists, or queues again after a change of the session.
+    /// Lists, or, if the client has another session, queues again.
     pub(crate) fn begin(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.is_woken = false;
@@ -182,7 +182,7 @@ impl World {
         waiter.ask(Step::Looking, Request::List);
     }
 
-    /// Finds the waiter's own node in a list, and the nodes ahead.
+    /// Finds the waiter's own node in the list, and the nodes ahead of it.
     pub(crate) fn decide(&mut self, number: usize, protocol: &Opens) {
         let Step::Deciding(list) = self.waiters[number].step else { return };
         let is_own = |&node: &Node| self.owner(node) == Some(number);
@@ -237,7 +237,7 @@ impl World {
         };
     }
 
-    /// In an expired session, this does nothing.
+    /// Grants the lock to the waiter, or, in an expired session, lets its thread start over.
     fn grant(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         if waiter.session != Session::Live {
@@ -250,7 +250,7 @@ impl World {
         waiter.end();
     }
 
-    /// Ends a wait or a hold. The node is deleted at once, because the thread itself may take any time before this.
+    /// Ends a wait or a hold, and deletes the node in the same step. A delay is modelled by taking this step later.
     pub(crate) fn leave(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.phase = Phase::Over;
@@ -274,7 +274,7 @@ impl Waiter {
         }
     }
 
-    /// In an expired session, this does not send a request.
+    /// Sends a request, or, in an expired session, lets the thread start over.
     fn ask(&mut self, step: Step, request: Request) {
         if self.session != Session::Live {
             self.breaks_off_watching(step);
@@ -284,7 +284,7 @@ impl Waiter {
         self.outbox.push_back(request);
     }
 
-    /// Records that the watches of this step were not set.
+    /// If this step sets watches, records that they were not set.
     fn breaks_off_watching(&mut self, step: Step) {
         if let Step::Watching(new) = step {
             let new: Vec<Node> = new.into_iter().flatten().collect();
@@ -295,7 +295,7 @@ impl Waiter {
         }
     }
 
-    /// Returns how often the session was resumed, unless a broken rule ignores that.
+    /// Returns how often the session was resumed, unless the broken rule ignores some of that.
     fn epoch(&self, protocol: &Opens) -> u64 {
         match protocol.broken {
             Some(Broken::WatchedBeforeResume) => 0,
@@ -304,7 +304,7 @@ impl Waiter {
         }
     }
 
-    /// Returns the node whose deletion would be a grant.
+    /// Returns the node whose deletion the waiter would take for a grant.
     pub(crate) fn expected(&self) -> Option<Node> {
         self.set.iter().find(|node| {
             let mut stay = self.stay.clone();
@@ -317,7 +317,7 @@ impl Waiter {
         (self.step, self.was_not_told) = (Step::Out, false);
     }
 
-    /// Resets the waiter, because later messages to it do not matter.
+    /// Resets the waiter's other state, because later messages to it do not matter.
     fn end(&mut self) {
         let Waiter { mode, phase, session, own, .. } = *self;
         *self = Waiter { mode, phase, session, own, connected: true, ..Waiter::default() };
@@ -374,7 +374,7 @@ impl World {
         waiter.told_of(node, true, protocol);
     }
 
-    /// Messages in flight are lost. Lists for the reader are reported as failed.
+    /// Breaks the connection. Messages in flight are lost, and the reader's list counts as failed.
     pub(crate) fn cut(&mut self, number: usize) {
         self.left.cuts -= 1;
         let waiter = &mut self.waiters[number];
@@ -387,8 +387,8 @@ impl World {
         waiter.breaks_off();
     }
 
-    /// The counter is incremented first. Watches are set again before any other request is sent; those of another
-    /// session have ended.
+    /// Reconnects. Resuming increments the counter and sets the watches again before any other request is sent. If
+    /// there is another session, the watches of the expired one have ended.
     pub(crate) fn resume(&mut self, number: usize) {
         let nodes = self.nodes;
         let waiter = &mut self.waiters[number];
@@ -410,7 +410,7 @@ impl World {
 }
 
 impl Waiter {
-    /// The thread gets an error instead of an answer.
+    /// The thread receives an error instead of an answer.
     fn breaks_off(&mut self) {
         self.breaks_off_watching(self.step);
         if matches!(self.step, Step::Looking | Step::Watching(_)) {
@@ -442,7 +442,7 @@ impl World {
         self.waiters[number].inbox.push_back(message);
     }
 
-    /// Refuses the next request, which is one to watch.
+    /// Refuses the next request, which must be one to set watches.
     pub(crate) fn refuse(&mut self, number: usize) {
         self.left.refusals -= 1;
         self.waiters[number].outbox.pop_front();
@@ -456,7 +456,7 @@ impl World {
         node
     }
 
-    /// If the node was first, the later grant to its waiter is right, but the hold is already lost.
+    /// Deletes the node. If it was first, a later grant to its waiter is correct, but the hold is already lost.
     pub(crate) fn delete(&mut self, node: Node) {
         let was_first = self.is_first(node);
         if !self.nodes.remove(node) {
@@ -526,13 +526,13 @@ impl World {
         [one, other].iter().any(|&node| self.mode(node) != Mode::Read)
     }
 
-    /// Returns whether the node exists and no node that excludes it is ahead.
+    /// Returns whether the node exists and no node ahead excludes it.
     pub(crate) fn is_first(&self, node: Node) -> bool {
         let mut before = self.nodes.iter().take_while(|&other| other < node);
         self.nodes.contains(node) && !before.any(|other| self.exclude_each_other(other, node))
     }
 
-    /// Returns the nodes of the healthy holders. Rivals hold as soon as they are first.
+    /// Returns the nodes of the holders. A rival is a holder as soon as it is first.
     pub(crate) fn held_by_others(&self) -> impl Iterator<Item = Node> {
         self.nodes.iter().filter(|&node| match self.owner(node) {
             None => true,
@@ -552,9 +552,9 @@ impl World {
         self.waiters.iter().any(|waiter| waiter.phase == Phase::Waiting)
     }
 
-    /// Returns whether no two holders overlap, except readers.
+    /// Returns whether no two holders overlap, unless both are readers.
     pub(crate) fn holds_exclude_each_other(&self) -> bool {
-        // A downgraded read has the same owner as its write.
+        // A write and the read to which it is downgraded have the same owner.
         let mut others: Vec<Node> = self.held_by_others().collect();
         others.dedup_by_key(|node| *node <= READ);
         let others = others.into_iter().map(|node| self.mode(node));

@@ -1,4 +1,4 @@
-//! One build with all mutants: a copy of the tree in which each mutant is behind a switch.
+//! Builds all mutants at once, in a copy of the tree in which a switch selects the active mutant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,17 +19,17 @@ const MANIFESTS: &[&str] = &[
     "zookeeper/Cargo.toml",
 ];
 
-/// A copy of the tree, and a folder for what is built from it.
+/// A copy of the tree, and the folder for its build output.
 pub(crate) struct Tree {
     root: PathBuf,
     pub(crate) path: PathBuf,
     pub(crate) target: PathBuf,
 }
 
-/// The mutants in the files of the copy, by line.
+/// The number of each mutant in the copy, by file and line.
 type Lines = BTreeMap<(PathBuf, usize), usize>;
 
-/// Returns the messages of cargo.
+/// Returns the messages that cargo has printed.
 pub(crate) fn messages(output: &Output) -> Vec<Value> {
     let said = String::from_utf8_lossy(&output.stdout);
     said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -43,7 +43,7 @@ impl Tree {
         Tree { root: root.to_owned(), path: work.join("tree"), target: work.join("target") }
     }
 
-    /// Copies the tree, inserts the mutants, and removes those that do not compile. Returns their numbers.
+    /// Copies the tree, inserts the mutants, and removes those that do not compile. Returns the removed ones' numbers.
     pub(crate) fn weave(
         &self,
         sources: &mut Sources,
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// Writes the copy. Unchanged files keep their modification times. Returns the mutants by file and line.
+    /// Writes the copy, and returns the mutants by file and line. Unchanged files keep their modification times.
     fn copy(
         &self,
         sources: &mut Sources,
@@ -108,7 +108,7 @@ impl Tree {
         manifest.replacen("[dependencies]\n", &format!("[dependencies]\n{line}\n"), 1)
     }
 
-    /// Compiles all packages with mutants, and returns the mutants that do not compile.
+    /// Compiles all packages that contain mutants, and returns the mutants that do not compile.
     fn check(&self, lines: &Lines) -> Result<BTreeSet<usize>, String> {
         let mut bad = BTreeSet::new();
         let real = ["zoolock-zookeeper", "zoolock", "zoolock-cli"].map(|name| ["--package", name]);
@@ -135,8 +135,8 @@ impl Tree {
         Ok(bad)
     }
 
-    /// Returns the mutant at one of these places, trying first those that cargo marks as primary, or at the place where
-    /// a macro in them is used.
+    /// Returns the mutant at one of these places. Places that the compiler marks as primary come first. For code in a
+    /// macro, the place where the macro is used counts.
     fn mutant(&self, spots: &Value, lines: &Lines) -> Option<usize> {
         let mut spots: Vec<_> = spots.as_array()?.iter().collect();
         spots.sort_by_key(|spot| spot["is_primary"] != true);
@@ -144,7 +144,7 @@ impl Tree {
     }
 
     fn in_spot(&self, spot: &Value, lines: &Lines) -> Option<usize> {
-        // The simulation's packages refer to the library's files by `..` from their own folders.
+        // The packages of the simulation refer to the library's files by paths that contain `..`.
         let file = self.path.join(spot["file_name"].as_str()?).canonicalize().unwrap_or_default();
         let found = lines.get(&(file, spot["line_start"].as_u64()? as usize)).copied();
         found.or_else(|| self.in_spot(&spot["expansion"]["span"], lines))
@@ -154,9 +154,9 @@ impl Tree {
     pub(crate) fn cargo(&self, what: &str) -> Command {
         let mut command = Command::new("cargo");
         command.arg(what).current_dir(&self.path).env("CARGO_TARGET_DIR", &self.target);
-        // Mutants leave things unused, and make comparisons that are always true.
+        // Mutants leave code unused, and make comparisons that are always true, which the compiler would warn about.
         command.env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
-        // Successive builds differ little.
+        // A build is faster after a similar one, because successive copies differ little.
         command.env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
         command
     }
@@ -182,7 +182,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))
 }
 
-/// Returns the text of a file with the bodies of its mutants beside those of their functions, each in one line.
+/// Returns the text of a file in which each mutant's body, in one line, is inserted beside its function's own body.
 fn with_switches(text: &str, mutants: Vec<(usize, &Mutant)>) -> String {
     let mut bodies = BTreeMap::<(usize, usize), Vec<(usize, &Mutant)>>::new();
     for (number, mutant) in mutants {
@@ -202,7 +202,7 @@ fn with_switches(text: &str, mutants: Vec<(usize, &Mutant)>) -> String {
 
 const SWITCH: &str = "::mutants::is_on(";
 
-/// Returns the lines that have mutants, counted from 1, and the mutants' numbers.
+/// Returns the numbers of the lines that contain mutants, counted from 1, with the numbers of the mutants.
 fn switches(text: &str) -> impl Iterator<Item = (usize, usize)> {
     text.lines().enumerate().filter_map(|(line, text)| {
         let number = text.strip_prefix("if ")?.strip_prefix(SWITCH)?.split(')').next()?;
@@ -210,7 +210,7 @@ fn switches(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Removes files that are no longer in the tree.
+/// Removes all files that are not wanted, because they are no longer in the tree.
 fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,7 +1,7 @@
 //! Breaks the library on purpose, one mistake at a time, and checks whether the simulation or a test detects it.
 //!
-//! All mutants are in one build, each behind a switch: a function with mutants contains an additional body for each of
-//! them.
+//! All mutants are in one build, each behind a switch: the body of a function with mutants also contains the body of
+//! each mutant.
 
 mod build;
 mod mutant;
@@ -95,7 +95,7 @@ fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, Str
     Ok(mutants)
 }
 
-/// Runs each mutant that the simulation has to kill with the seeds that reach it. Returns how many survive.
+/// Runs each mutant that the simulation has to kill, with the seeds that reach it. Returns how many mutants survive.
 fn by_seeds(
     args: &Args,
     runner: &Path,
@@ -125,7 +125,7 @@ fn print_result(is_alive: bool, what: &str) {
     println!("{} {what}", if is_alive { "LIVES" } else { "     " });
 }
 
-/// Runs the tests that have to kill mutants. Returns how many of them do not.
+/// Runs the tests that have to kill mutants. Returns how many mutants survive.
 fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
     let mut targets = BTreeMap::new();
     let (mut lives, mut fine) = (0, BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Mutants: those of the table, written by hand, and random ones from cargo-mutants.
+//! Mutants: handwritten ones, from the table, and random ones, from cargo-mutants.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,20 +11,20 @@ use serde_json::Value;
 
 use crate::source::{Function, Source, in_one_line};
 
-/// A mistake in the library: other code at one place in a function.
+/// A mistake in the library: different code at one place in a function.
 pub(crate) struct Mutant {
     pub(crate) name: String,
     pub(crate) file: String,
-    /// The position of the function's body in the file.
+    /// The position of the function's body in its file.
     pub(crate) body: Range<usize>,
-    /// The body with the mistake, in one line.
+    /// The body that contains the mistake, in one line.
     pub(crate) text: String,
-    /// What must detect the mutant: [`SIMULATION`], or a target as in [`crate::tests`] and one of its tests. Empty for
+    /// What must detect the mutant: [`SIMULATION`], or a target of [`crate::tests`] and one of its tests. Empty for
     /// random mutants.
     pub(crate) killed_by: Vec<String>,
 }
 
-/// The seeds of the simulation.
+/// The value of `killed_by` for the seeds of the simulation.
 pub(crate) const SIMULATION: &str = "simulation";
 
 #[derive(Deserialize)]
@@ -33,12 +33,12 @@ struct Table {
     mutant: Vec<Entry>,
 }
 
-/// A mutant as written in the table.
+/// A mutant as it is written in the table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// Only for readers.
+    /// For readers of the table only.
     #[serde(rename = "why")]
     _why: String,
     file: String,
@@ -64,7 +64,7 @@ impl Sources {
     }
 }
 
-/// Reads the table. Fails with a list of all entries whose place no longer exists.
+/// Reads the table. If the code of any entry no longer exists, fails with a list of these entries.
 pub(crate) fn of_table(root: &Path, sources: &mut Sources) -> Result<Vec<Mutant>, String> {
     let text = include_str!("../table.toml");
     let table: Table = toml::from_str(text).map_err(|error| format!("table.toml: {error}"))?;
@@ -103,13 +103,13 @@ fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, Str
     Ok(Mutant { name, file, body: function.body.clone(), text, killed_by })
 }
 
-/// Returns a body with other code at one place.
+/// Returns the body of a function with different code at one place.
 fn changed(source: &Source, function: &Function, at: &Range<usize>, to: &str) -> Option<String> {
     let before = &source.text[function.body.start..at.start];
     in_one_line(&format!("{before} {to} {}", &source.text[at.end..function.body.end]))
 }
 
-/// Chooses some mutants from cargo-mutants' list, except those in functions that cannot have a switch.
+/// Chooses random mutants from cargo-mutants' list, but none in functions that cannot contain a switch.
 pub(crate) fn of_cargo_mutants(
     root: &Path,
     sources: &mut Sources,

@@ -8,29 +8,29 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A process that is killed when this value is dropped.
+/// A process. Dropping this kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
 }
 
-/// Why there is no further line.
+/// Why no line was received.
 pub(crate) enum Silence {
-    /// The process has ended, successfully or not.
+    /// The process has ended, either successfully or not.
     Ended { is_success: bool },
     /// The process has printed nothing for so long that it must hang.
     Stuck,
 }
 
 impl Process {
-    /// Starts a process that reads this text from its standard input.
+    /// Starts a process, and writes this text to its standard input.
     pub(crate) fn start(command: &mut Command, text: String) -> Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
         let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
-        // Both threads end with the process.
+        // Both threads end when the process ends.
         thread::spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text.as_bytes())));
         thread::spawn(move || {
             let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -39,7 +39,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// Returns the next line, if it arrives within `patience`.
+    /// Returns the next line if it arrives within `patience`.
     pub(crate) fn line(&mut self, patience: Duration) -> Result<String, Silence> {
         self.lines.recv_timeout(patience).map_err(|why| match why {
             RecvTimeoutError::Timeout => Silence::Stuck,
@@ -58,7 +58,7 @@ impl Drop for Process {
     }
 }
 
-/// Calls `work` for each thing, with up to `jobs` calls at a time, and returns the results in the order of the things.
+/// Calls `work` for each item, up to `jobs` at a time, and returns the results in the order of the items.
 pub(crate) fn map_all<T: Sync, R: Send>(
     jobs: usize,
     things: &[T],

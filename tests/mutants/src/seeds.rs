@@ -1,4 +1,4 @@
-//! Runs the seeds of the simulation that reach a mutant with this mutant.
+//! Runs seeds of the simulation: to find which mutants they reach, and to find out whether they detect a mutant.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::process::{Process, Silence, map_all};
 
-/// The number of seeds per process. Memory that killed clients leak is freed when it ends.
+/// The number of seeds that one process runs. When it ends, memory that killed clients have leaked is freed.
 const CHUNK: usize = 1_000;
 
-/// Normally, a seed takes a hundredth of a second.
+/// The time limit for a seed, which normally takes a hundredth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the seeds that reach each mutant, in order. While no mutant is active, none of them may fail.
+/// Returns for each mutant the seeds that reach it, in order. No mutant is active in these runs, so no seed may fail.
 pub(crate) fn reaching(
     runner: &Path,
     mutants: usize,
@@ -36,7 +36,7 @@ pub(crate) fn reaching(
     Ok(found)
 }
 
-/// Runs these seeds with a mutant until one detects it. Returns whether the mutant survives, and a description.
+/// Runs these seeds with a mutant until one of them detects it. Returns whether the mutant survives, and a description.
 pub(crate) fn run_until_killed(runner: &Path, number: usize, seeds: &[u64]) -> (bool, String) {
     let mut runs = 0;
     let failing = |chunk| run(runner, Some(number), chunk, |_, _| runs += 1);
@@ -51,8 +51,8 @@ pub(crate) fn run_until_killed(runner: &Path, number: usize, seeds: &[u64]) -> (
     (killed.is_none(), verdict)
 }
 
-/// Runs seeds in another process, and passes on each one that succeeds, with the mutants it reached. Returns the first
-/// one that fails: because of a violation, a crash, or because it hangs.
+/// Runs seeds in another process, and passes on each seed that succeeds, with the mutants that it reached. Returns the
+/// first seed that fails, because of a violation or a crash, or because it hangs.
 fn run(
     runner: &Path,
     number: Option<usize>,
@@ -60,7 +60,7 @@ fn run(
     mut passed: impl FnMut(u64, &[usize]),
 ) -> Option<(u64, String)> {
     let mut command = Command::new("sh");
-    // A mutant may allocate memory without limit.
+    // Limits the memory, because a mutant may allocate without end.
     command.args(["-c", "ulimit -v 16000000 && exec \"$0\""]).arg(runner);
     if let Some(number) = number {
         command.env("ZOOLOCK_MUTANT", number.to_string());

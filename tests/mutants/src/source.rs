@@ -1,4 +1,4 @@
-//! A Rust file, its functions, and positions in them.
+//! A Rust file, its functions, and positions in its text.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// A file of the library, the client or the command.
+/// A file of the library, the client or the command-line program.
 pub(crate) struct Source {
     pub(crate) text: String,
     pub(crate) functions: Vec<Function>,
 }
 
-/// A function that is not nested in another one.
+/// A function that is not nested in another function.
 pub(crate) struct Function {
-    /// Its name, without the name of its type.
+    /// The function's name, without the name of its type.
     pub(crate) name: String,
-    /// The position of its body, including the braces.
+    /// The position of the function's body, including the braces.
     pub(crate) body: Range<usize>,
-    /// Why it cannot have a switch, if that is the case.
+    /// If the function cannot contain a switch, the reason.
     pub(crate) unfit: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Source {
         Ok(Source { text, functions })
     }
 
-    /// Returns the only position in a function's body that has the same tokens as `from`.
+    /// Returns the position in a function's body that has the same tokens as `from`, if there is exactly one.
     pub(crate) fn find(&self, function: &Function, from: &str) -> Option<Range<usize>> {
         let (begin, body) = (function.body.start, &self.text[function.body.clone()]);
         let (all, wanted) = (tokens(body)?, tokens(from)?);
@@ -44,7 +44,7 @@ impl Source {
         Some(begin + only.first()?.start..begin + only.last()?.end)
     }
 
-    /// Returns the position of a line and a column, both counted from 1.
+    /// Returns the offset of a line and column, which are counted from 1.
     pub(crate) fn offset(&self, line: usize, column: usize) -> usize {
         let lines: usize = self.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let rest = &self.text[lines..];
@@ -52,12 +52,12 @@ impl Source {
     }
 }
 
-/// Returns a text in one line, without comments. Fails if it is not valid Rust.
+/// Returns a text in one line, without comments, or `None` if it is not valid Rust.
 pub(crate) fn in_one_line(text: &str) -> Option<String> {
     Some(text.parse::<TokenStream>().ok()?.to_string().replace('\n', " "))
 }
 
-/// Returns the positions of a text's tokens, including those in groups, or `None` if it is not valid Rust.
+/// Returns the positions of all tokens, including tokens in groups, or `None` if the text is not valid Rust.
 fn tokens(text: &str) -> Option<Vec<Range<usize>>> {
     let mut all = Vec::new();
     flatten(text.parse().ok()?, &mut all);
@@ -94,7 +94,7 @@ impl Found<'_> {
     }
 }
 
-/// A nested function is part of its outer function, so bodies are not visited.
+/// Bodies are not visited, because a nested function belongs to its outer function.
 impl<'ast> Visit<'ast> for Found<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.add(&item.sig, &item.block);

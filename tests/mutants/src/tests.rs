@@ -1,4 +1,4 @@
-//! Runs tests with a mutant.
+//! Runs tests while a mutant is active.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::build::{Tree, messages, run};
 use crate::process::{Process, Silence};
 
-/// No test takes this long, but a mutant may make one wait forever.
+/// The time limit for a test. No test normally takes this long, but a mutant may make it wait forever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that runs tests.
 pub(crate) struct Target {
     program: PathBuf,
-    /// The folder of its package, where cargo would run it.
+    /// The folder of the program's package, in which cargo would run it.
     folder: PathBuf,
 }
 
 impl Target {
-    /// Builds a target: `lib`, `contracts` and other tests of the library, `client`, `client-it`, `cli`, or `secured`.
+    /// Builds a target: `lib`, `contracts` or other tests of the library, `client`, `client-it`, `cli`, or `secured`.
     pub(crate) fn build(tree: &Tree, name: &str) -> Result<Target, String> {
         let (package, kind) = match name {
             "lib" => ("zoolock", "--lib".to_owned()),
@@ -37,7 +37,7 @@ impl Target {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
-        // Programs that a test starts are built as well.
+        // The build also includes programs that the tests start.
         let messages = messages(&output);
         let test = messages.iter().find(|one| one["profile"]["test"] == true);
         let path = |what| Some(PathBuf::from(test?[what].as_str()?));
@@ -48,8 +48,8 @@ impl Target {
         Ok(Target { program, folder })
     }
 
-    /// Runs a test, with or without a mutant. Returns whether it fails: with an error, because of a crash, or because
-    /// it does not end.
+    /// Runs a test, optionally with a mutant. Returns whether it fails, with an error or a crash, or because it does
+    /// not end.
     pub(crate) fn fails(&self, number: Option<usize>, test: &str) -> Result<bool, String> {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(["--exact", test]);

@@ -1,4 +1,4 @@
-//! A client that uses the library according to its plan and checks the results.
+//! A client that uses the library according to its plan, and checks the results.
 
 mod acquisition;
 mod objects;
@@ -28,22 +28,22 @@ use crate::plan::{
     AcquisitionPlan, ClientPlan, Kind, ObjectPlan, Operation, Place, ThreadPlan, Wait,
 };
 
-/// How long after its deadline a call may return, because threads need time to run.
+/// How much later than its deadline a call may return, because threads need time to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
-/// State that the world and the clients share.
+/// State that the clients share with the world.
 #[derive(Default)]
 pub(crate) struct Board {
     pub are_healed: bool,
-    /// Programs that have completed their plans, and those that have closed.
+    /// The programs that have completed their plans, and the programs that have closed their clients.
     pub done: BTreeSet<Process>,
     pub closed: BTreeSet<Process>,
-    /// How long each machine was paused, and until when. A duration of zero means that its clock was set instead.
+    /// For each pause of a machine: how long it takes, and when it ends. A duration of zero means that a clock was set.
     pub stalls: Vec<(Process, Duration, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
-    /// What the observer was notified of on each thread since that thread's last call.
+    /// For each thread, what the observer has been notified of since the thread's last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
-    /// The number of operators that have not yet restored a permission.
+    /// The number of operators that have revoked a permission and not restored it yet.
     pub operators: usize,
 }
 
@@ -55,12 +55,12 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
-/// Records that a machine is paused for this long, starting now.
+/// Records that a machine is paused for this long, beginning now.
 pub(crate) fn stands_still(process: Process, time: Duration) {
     board(|board| board.stalls.push((process, time, kernel::elapsed() + time)));
 }
 
-/// Returns how long a machine was paused after `since`.
+/// Returns for how long a machine has been paused since `since`.
 pub(crate) fn stalled(process: Process, since: Duration) -> Duration {
     let is_it = |(one, _, until): &&(_, _, _)| *one == process && *until >= since;
     board(|board| board.stalls.iter().filter(is_it).map(|(_, time, _)| *time).sum())
@@ -70,7 +70,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
     !stalled(process, since).is_zero()
 }
 
-/// Returns whether a lease may have shrunk by more than the elapsed time, because of a pause or a set clock.
+/// Returns whether a lease may have become shorter than time has passed, because of a pause or a clock that was set.
 pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
     let is_it = |(one, _, until): &(_, _, _)| *one == process && *until >= since;
     board(|board| board.stalls.iter().any(is_it))
@@ -84,7 +84,7 @@ impl Board {
     }
 }
 
-/// What an observer is notified of about a call or a hold.
+/// A notification that an observer receives about a call or a hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Report {
     Acquired,
@@ -95,17 +95,17 @@ enum Report {
     Ended(HoldOutcome),
 }
 
-/// How many contenders were ahead of a call when it queued, as reported to the observer.
+/// How many contenders were ahead of a call when it queued, according to the observer.
 type Ahead = Option<usize>;
 
-/// An observer that counts grants and ends, and calls the client from its callbacks.
+/// An observer that counts grants and the ends of holds, and calls the client in its callbacks.
 #[derive(Default)]
 struct TestObserver {
     acquired: AtomicU64,
     ended: AtomicU64,
 }
 
-/// Checks that the running thread may wait. The threads that read answers and run timers must not.
+/// Checks that the running thread may wait. Threads that read answers or run timers must not.
 fn may_wait(who: &str) {
     let (_, name) = kernel::whoami();
     if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
@@ -113,7 +113,7 @@ fn may_wait(who: &str) {
     }
 }
 
-/// Records a notification of an observer.
+/// Records that the observer was notified.
 fn record(report: Report, ahead: Ahead) {
     may_wait("an observer");
     board(|board| board.reports.entry(thread::number()).or_default().push((report, ahead)));
@@ -152,16 +152,16 @@ struct Shared {
     leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
     is_closed: Cell<bool>,
-    /// The cancel token for the calls of each object. After it is cancelled, another token replaces it.
+    /// For each object, the cancel token of its calls. When a token is cancelled, it is replaced by a new one.
     tokens: Vec<RefCell<Token>>,
-    /// How many calls have begun at each place, and how many have returned.
+    /// For each place, how many calls have begun, and how many of them have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
     observer: Option<Arc<TestObserver>>,
-    /// How many ends of holds should be reported, and how many have been.
+    /// How many ends of holds have to be reported, and how many have been reported.
     ends: Arc<[AtomicU64; 2]>,
 }
 
-/// A cancel token for calls, and the instant from which it is certainly cancelled.
+/// A cancel token for calls, and the instant from which it has certainly been cancelled.
 #[derive(Clone, Default)]
 struct Token {
     token: CancelToken,
@@ -213,14 +213,14 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     drop(board(|board| board.sessions.remove(&process)));
 }
 
-/// Runs threads with these names in this process and waits until all have ended.
+/// Runs threads with these names in this process, and waits until all of them have ended.
 pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (String, F)>) {
     let threads = threads.map(|(name, body)| thread::spawn_in(kernel::own_process(), &name, body));
     let threads: Vec<_> = threads.collect();
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-/// Reports that the plan is completed, and waits until all faults are over.
+/// Records that the plan is completed, and waits until all faults are over.
 pub(crate) fn await_calm() {
     board(|board| board.done.insert(kernel::own_process()));
     let are_healed = || board(|board| board.are_healed);
@@ -262,7 +262,7 @@ pub(crate) fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// Starts a leadership. The monitor treats the leader as a holder during its terms.
+/// Starts a leadership. To the monitor, the leader is a holder during its terms.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
@@ -325,7 +325,7 @@ impl Shared {
         });
     }
 
-    /// Polls the health of all leaderships. The expected answer depends on earlier polls.
+    /// Polls the health of all leaderships. Earlier polls determine which answer is expected.
     fn look_at_leaderships(&self) {
         let leaderships = self.leaderships.take();
         for leadership in &leaderships {
@@ -335,7 +335,7 @@ impl Shared {
         self.leaderships.borrow_mut().extend(leaderships);
     }
 
-    /// Shuts a leadership down, which notifies a running term at once.
+    /// Shuts down a leadership, which notifies a running term immediately.
     fn end_leadership(&self, leadership: Leadership) {
         let limit = self.client.session_timeout() / 3;
         self.timed("shutdown", Some(limit), || leadership.shutdown());
@@ -350,14 +350,14 @@ impl Shared {
         self.checked("close", || closed);
     }
 
-    /// Acquires every lock once more, without faults; each waiter must acquire it promptly.
+    /// Acquires every lock once more, now without faults. Every waiter must acquire it promptly.
     fn calm_round(self: &Rc<Shared>) {
         run_all((0..self.objects.len()).map(|object| {
             let shared = Rc::clone(self);
             let name = format!("calm {object}");
             (name.clone(), move || {
                 for _ in 0..2 {
-                    // With the pause, a thread may call while another one has just released the lock.
+                    // Because of this pause, a thread may call while another one has just released the lock.
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
                     let while_held = vec![Operation::Work(Duration::from_millis(5))];
@@ -371,14 +371,14 @@ impl Shared {
         }));
     }
 
-    /// Waits until all gauges are zero, then closes the client.
+    /// Waits until the client holds nothing and has nothing left to do, and then closes it.
     fn end(&self) {
         let longest = self.plan.objects.iter().filter_map(|object| object.options.hold_at_least);
         let longest = longest.max().unwrap_or_default();
         let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
         loop {
             let stats = self.client.stats();
-            // The observer is notified of every end shortly afterwards.
+            // The observer is notified of every end of a hold, but shortly after it.
             let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
             let counted = self.observer.as_ref().map(|it| (count(&it.acquired), count(&it.ended)));
             let [expected, ended] = self.ends.each_ref().map(count);

@@ -1,8 +1,8 @@
-//! Events that have to occur in a run of many seeds. A simulation that never reaches an event tests nothing about it.
+//! Events that have to occur in a run of many seeds. If an event never occurs, the simulation does not test it.
 //!
 //! `build.rs` finds the events in the sources: probes such as `sys::reached("..")` in the library and the client, the
-//! simulation's counts such as `kernel::count("net: ..")`, and the variants of some enums, such as errors and faults.
-//! The lists here name only the events that cannot or need not occur, with the reason.
+//! simulation's counts such as `kernel::count("net: ..")`, and the variants of some enums, for example of errors and
+//! faults. The lists in this file only contain the events that cannot or need not occur, each with the reason.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::plan::{Options, Plan};
 
 include!(concat!(env!("OUT_DIR"), "/found.rs"));
 
-/// The number of seeds that together have to reach every event.
+/// With this number of seeds, every event has to occur.
 pub const ENOUGH: u64 = 10_000;
 
-/// Events that cannot occur, and the reason.
+/// Events that cannot occur, each with the reason.
 const NEVER: &[(&str, &str)] = &[
     ("the answer to a create names another node", "no frame is changed: see `faults garbled`"),
     ("an answer out of order is refused", "no frame is changed: see `client-it hostile::answers`"),
@@ -29,7 +29,7 @@ const NEVER: &[(&str, &str)] = &[
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
 
-/// Events that need not occur in [`ENOUGH`] seeds, and what it takes to reach them.
+/// Events that need not occur in [`ENOUGH`] seeds, each with what it takes to reach it.
 const SELDOM: &[(&str, &str)] = &[
     (
         "a list is postponed until there is a connection",
@@ -61,7 +61,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("handed-over nodes have already ended", "a lease's end, or a cut, between two acquisitions"),
 ];
 
-/// Counts a variant of an enum that `build.rs` found; `class` is the prefix of the count.
+/// Counts a variant of an enum that `build.rs` has found. `class` is the prefix of the count.
 pub(crate) fn count_variant(class: &str, variant: &impl fmt::Debug) {
     let shown = format!("{variant:?}");
     let name = shown.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
@@ -93,7 +93,7 @@ pub(crate) fn count_options(plan: &Plan) {
     }
 }
 
-/// Describes events that should have occurred but did not, events that occurred but cannot, and unknown ones in lists.
+/// Describes events that should have occurred but did not, events that occurred but cannot, and unknown listed events.
 pub fn gaps(occurs: impl Fn(&str) -> bool) -> Vec<String> {
     let all = || PROBES.iter().chain(COUNTED);
     let excluded = || NEVER.iter().chain(SELDOM);
@@ -109,7 +109,7 @@ pub fn gaps(occurs: impl Fn(&str) -> bool) -> Vec<String> {
     unknown.chain(occurring).chain(missing).collect()
 }
 
-/// Marks the names of probes as reached. Returns the simulation's own counts unchanged.
+/// Marks the names of probes as reached. The simulation's own counts are returned unchanged.
 pub fn named(what: &str) -> String {
     match PROBES.iter().any(|(probe, _)| *probe == what) {
         true => format!("reached: {what}"),

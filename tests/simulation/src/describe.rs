@@ -1,7 +1,7 @@
-//! Describes frames in words for the trace of a run.
+//! Describes frames in words, for the trace of a run.
 
-/// Describes the request in a frame that includes its length. The first request of a connection is the handshake.
-/// Returns `None` for pings.
+/// Describes the request in a frame, which includes the frame's length. The first request of a connection is the
+/// handshake. Returns `None` for a ping.
 pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         return Some(match number(frame, 20, 8) {
@@ -26,7 +26,7 @@ pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
     Some(format!("{name} {}{watches}", text(frame, 12)))
 }
 
-/// Describes a frame from a server. Returns `None` for answers to pings.
+/// Describes a frame that a server sends. Returns `None` for the answer to a ping.
 pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         return Some(match number(frame, 12, 8) {
@@ -57,7 +57,7 @@ pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     }
 }
 
-/// Returns the operations in a write request: the kind and the path of each.
+/// Returns the kind and the path of each operation of a write request.
 pub fn operations(frame: &[u8]) -> Vec<(&'static str, String)> {
     match int(frame, 8) {
         14 => multi(frame),
@@ -103,13 +103,13 @@ fn multi(frame: &[u8]) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Returns the number of `size` bytes at this offset, or 0 past the end.
+/// Returns the number of `size` bytes at this offset, or 0 if the frame is too short.
 pub(crate) fn number(frame: &[u8], at: usize, size: usize) -> i64 {
     let bytes = frame.get(at..at + size).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// Returns the four-byte number at this offset, or 0 past the end.
+/// Returns the four-byte number at this offset, or 0 if the frame is too short.
 pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
     number(frame, at, 4) as i32
 }
@@ -118,7 +118,7 @@ fn length(frame: &[u8], at: usize) -> usize {
     usize::try_from(int(frame, at)).unwrap_or_default().min(frame.len())
 }
 
-/// Returns the text at this offset, or an empty one past the end.
+/// Returns the text at this offset, or an empty text if the frame is too short.
 pub(crate) fn text(frame: &[u8], at: usize) -> String {
     let bytes = frame.get(at + 4..at + 4 + length(frame, at)).unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,4 +1,4 @@
-//! Records a run as a history for the checkers in `zoolock_checker`, which also check the torture run.
+//! Records a run as a history for the checkers in `zoolock_checker`, which the torture run uses as well.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -39,7 +39,7 @@ pub fn locks() -> Vec<Lock> {
     (0..Place::ALL.len()).flat_map(at).collect()
 }
 
-/// Returns the index of the lock that an object of this kind acquires.
+/// Returns the index of the lock that objects of this kind acquire at this place.
 pub fn lock(kind: plan::Kind, place: Place) -> usize {
     let (place, number) = queue(kind, place);
     place.0 * 3 + number
@@ -51,7 +51,7 @@ pub(crate) fn next() -> usize {
     LAST.get()
 }
 
-/// Returns the id of the running thread's next hold.
+/// Returns the id of the next hold of the running thread.
 pub(crate) fn next_hold() -> HoldId {
     let by = WorkerId { process: kernel::own_process().0, thread: kernel::thread::number() };
     HoldId { by, number: next() as u32 }
@@ -77,7 +77,7 @@ pub(crate) fn granted(held: &Held, begun: Duration, under: Option<HoldId>) {
     record(|history| history.granted(grant));
 }
 
-/// Records that `is_held()` became false before the owner released the hold.
+/// Records that `is_held()` became false before the owner had released the hold.
 pub(crate) fn lost(hold: HoldId) {
     record(|history| {
         if history.hold(hold).is_some_and(|record| record.loss.is_none()) {
@@ -97,7 +97,7 @@ pub(crate) fn unlocked(hold: HoldId, said: Unlocked) {
     });
 }
 
-/// Records that another party deleted the node of a hold or ended its session, which the owner cannot detect.
+/// Records that the node of a hold or its session was deleted by others, which the owner cannot detect in time.
 pub(crate) fn doubted(hold: HoldId) {
     record(|history| {
         let (process, path) = (hold.by.process, history.grant(hold).map(|grant| grant.path));
@@ -109,7 +109,7 @@ pub(crate) fn died(process: Process) {
     record(|history| history.died(process.0, now()));
 }
 
-/// Returns the violations that the checker found in a run, and the result of the linearizability checker.
+/// Returns the violations that the first checker found in a run, and the result of the linearizability checker.
 pub(crate) fn verdict() -> (Vec<String>, Linearized) {
     let history = record(std::mem::take);
     let locks = locks();

@@ -1,7 +1,7 @@
-//! Runs the library's own sources, locks and client, on simulated machines against simulated servers. A seed determines
-//! the whole schedule, and a monitor observes all events.
+//! Runs the sources of the library, locks and client, on simulated machines against simulated servers. A seed
+//! determines the whole schedule, and a monitor observes all events.
 
-// The manifest renames this crate, so that features meant for the real crate are not enabled here.
+// The manifest renames this crate, because features that are set for the real crate must not apply to it.
 extern crate simulated_zoolock as zoolock;
 
 mod client;

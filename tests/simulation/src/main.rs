@@ -1,4 +1,4 @@
-//! Runs seeds, reports speed and coverage, and prints the trace of a failing seed.
+//! Runs seeds, reports how fast and what they covered, and prints the trace of a failing seed.
 
 mod runs;
 

@@ -1,4 +1,4 @@
-//! Records the true state of a run: the servers' tree, the time and every hold. Reports violated guarantees.
+//! Records the true state of a run: the servers' tree, the time and all holds. Reports violated promises.
 
 mod acquisitions;
 mod calls;
@@ -29,28 +29,28 @@ use zookeeper_testing::ensemble::Committed;
 use crate::client::board;
 use crate::plan::{Kind, Place};
 
-/// Node for guarded writes.
+/// The node for guarded writes.
 pub const DATA: &str = "/data";
-/// The second member of every multi-lock.
+/// The path of the second member of every multi-lock.
 pub const SECOND: &str = "/several";
-/// The path of a read lock that is part of every multi-lock.
+/// The path of the read lock that is a member of every multi-lock.
 pub const READ: &str = "/several-read";
-/// A node whose name resembles a part of a semaphore, although it is not one.
+/// A node whose name resembles that of a semaphore's directories.
 pub(crate) const FOLDER: &str = "/folder";
-/// Start of paths that are longer than those of most locks.
+/// The beginning of paths that are longer than those of most locks.
 pub(crate) const LONG: &str = "/x";
-/// In a healthy run, a waiter acquires a free lock within this time, or within the time of `FRAMES` frames if longer.
+/// In a run without delays, a waiter acquires a free lock within this time, or within the time for `FRAMES` frames.
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
 /// How long a thread on a busy machine may need to enter a queue.
 const LATE: Duration = Duration::from_millis(50);
-/// The number of session timeouts after which a client has checked the nodes whose events it missed.
+/// After this many session timeouts, a client has checked the nodes whose events it has missed.
 const UNTOLD: u32 = 5;
 
-/// The first word of lock objects' identities. The identities of threads begin differently.
+/// The first word of the identities of lock objects. The identities of threads begin with another word.
 const NAMED: &str = "object ";
 
-/// A session and a thread.
+/// The creator of a node: a session and a thread.
 type Maker = (i64, String);
 
 #[derive(Debug, Clone)]
@@ -58,9 +58,9 @@ struct Node {
     owner: i64,
     czxid: i64,
     made: Duration,
-    /// The data with which the node was created.
+    /// The data of the node when it was created.
     said: String,
-    /// The session that created it, or 0.
+    /// The session that created the node, or 0.
     by: i64,
     is_written: bool,
     /// How many contenders were ahead of the node when it was created.
@@ -68,116 +68,116 @@ struct Node {
 }
 
 impl Node {
-    /// Returns the session and the thread that created the node. An `EphemeralLock`'s data begin with an id.
+    /// Returns the node's creator. The data of an `EphemeralLock` begin with an id, which is skipped.
     fn maker(&self) -> Maker {
         let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
         (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
     }
 }
 
-/// The queue of a lock: its place, and a number for each kind of queue there.
+/// A lock's queue: its place, and a number for the kind of the queue at that place.
 pub(crate) type QueueId = (Place, usize);
 
-/// What is recorded about a queue's exclusive holds.
+/// What the monitor knows about the exclusive holds of a queue.
 #[derive(Default)]
 struct Queue {
     newest: usize,
-    /// The version of the guarded data after the last write by a holder.
+    /// The version of the guarded data after a holder's last write.
     written: i32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Gone {
-    /// Whether someone other than its client deleted it or ended its session.
+    /// Whether the node was deleted, or its session was ended, by someone other than its client.
     by_somebody: bool,
-    /// Whether others were ahead of it, so that it cannot have been granted.
+    /// Whether others were ahead of the node, so that it cannot have been granted.
     was_behind: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Monitor {
     held: BTreeMap<usize, Held>,
-    /// Processes that have begun to close their clients.
+    /// Processes that have begun to close their client.
     pub(crate) closing: BTreeSet<Process>,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
-    /// Nodes that could not be read for a while.
+    /// Nodes that clients could not read for a while.
     pub(crate) hidden: BTreeSet<String>,
-    /// The hidden nodes that were deleted since: the servers notified no client of that.
+    /// Hidden nodes that have been deleted, of which the servers did not notify any client.
     untold: BTreeSet<String>,
-    /// The last transaction in each directory that created a node, or deleted one that is not a contender.
+    /// For each directory, the last transaction that created a node in it, or deleted a node that is not a contender's.
     last_change: BTreeMap<String, i64>,
     /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
-    /// The locks and nodes of holds that have ended, except reads and writes, which may share a node.
+    /// The locks and nodes of holds that have ended. Reads and writes are not included, because they may share a node.
     former: Vec<(String, NodeId)>,
-    /// When a hold at each place was last released, or the number of permits last raised.
+    /// For each place, when a hold was last released or the limit of permits was last raised.
     pub(crate) ended_at: BTreeMap<Place, Duration>,
-    /// When each process last released a lost hold, by kind and place.
+    /// When each process last released a lost hold, by the kind and place of the lock.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
-    /// Sessions of dead processes that a reaper will end. Unless someone else ends them, they must last until this
-    /// time.
+    /// Sessions of dead processes that a reaper is about to end. They must last until this time, unless someone other
+    /// than the reaper ends them.
     pub(crate) reaped: BTreeMap<i64, Duration>,
     queues: BTreeMap<QueueId, Queue>,
-    /// Queues of all exclusive holds.
+    /// For each exclusive hold, its queue.
     exclusive: BTreeMap<usize, QueueId>,
-    /// Nodes whose release was requested.
+    /// Nodes for which a revocation was requested.
     pub(crate) asked: BTreeSet<NodeId>,
-    /// When the servers first carried out a request for the release of a node.
+    /// For each node, when the servers first applied a revocation request.
     requested: BTreeMap<NodeId, Duration>,
-    /// Nodes whose holders have received the request.
+    /// Nodes whose holders have received the revocation request.
     received_requests: BTreeSet<NodeId>,
-    /// The number of guarded writes.
+    /// The number of guarded writes so far.
     writes: usize,
-    /// The data of the writes that were carried out, and of those that were reported as not carried out.
+    /// The data of writes that were applied, and of writes that were reported as not applied.
     written: BTreeSet<String>,
     not_written: BTreeSet<String>,
-    /// The nodes for which a guarded write received no answer.
+    /// The nodes of holds with a guarded write that received no answer.
     unanswered: BTreeSet<NodeId>,
-    /// The number of acquisitions with each node, by queue and token, and how many acquisitions its last owner allows.
+    /// For each queue and token: the number of acquisitions with that node, and how many its last owner allows.
     acquisitions: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
-    /// Nodes that a thread has released or handed over, and that no other thread has taken over since.
+    /// Nodes that a thread has released or handed over, and that no other thread has taken over yet.
     pub left: BTreeMap<NodeId, Left>,
-    /// When the owner of each node's last acquisition began to release it.
+    /// For each node, when the owner of the latest acquisition began to release it.
     pub(crate) given: BTreeMap<NodeId, Duration>,
-    /// Nodes that must exist until this time.
+    /// Nodes that must exist until the given time.
     reserved: BTreeMap<String, Duration>,
     pub is_gentle: bool,
-    /// Whether no client is ever disconnected.
+    /// Whether no client is disconnected at any time.
     pub is_steady: bool,
     pub is_undisturbed: bool,
-    /// The longest delay of a frame.
+    /// The longest time by which a frame is delayed.
     pub slowest: Duration,
-    /// How outdated answers may be.
+    /// How old the state shown by an answer may be.
     pub lag: Duration,
-    /// The limit on one client's creates without an answer.
+    /// The limit on the unanswered creates of a client.
     pub most_creates: usize,
     /// How many more times an operator will delete the nodes of a multi-lock.
     pub robberies: usize,
-    /// Nodes that someone else deleted or whose session an operator ended, with their sessions.
+    /// Nodes that someone other than their client deleted, or whose session an operator ended, each with its session.
     robbed: BTreeSet<(i64, String)>,
     sessions: BTreeMap<i64, Process>,
-    /// When each process last got a session or a connection, and the session.
+    /// For each process, when it last obtained a session or a connection, and the session.
     connected: BTreeMap<Process, (Duration, i64)>,
     /// Sessions that have ended.
     pub(crate) closed: BTreeSet<i64>,
     waiting: BTreeMap<usize, calls::Waiting>,
-    /// Whether the run has no fault that causes delays.
+    /// Whether the run has no faults that cause delays.
     pub is_well: bool,
     version: i32,
-    /// Whether strangers create contenders with arbitrary numbers.
+    /// Whether strangers create contenders' nodes with arbitrary numbers.
     pub has_strangers: bool,
-    /// Nodes that strangers may delete at any time.
+    /// Nodes that strangers have created and may delete at any time.
     pub planted: BTreeSet<String>,
     pub has_hidden: bool,
     pub healed_at: Option<Duration>,
     pub timeout: Duration,
-    /// When the last node of each creator in each directory was created and deleted.
+    /// For each directory and creator, when the creator's last node was created and when it was deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     were: BTreeSet<NodeId>,
     outages: outages::Outages,
-    /// Whether no answer is so late that a call or a lease ends first.
+    /// Whether every answer arrives before a call or a lease ends because of its delay.
     pub is_quick: bool,
 }
 
@@ -197,12 +197,12 @@ pub(crate) fn reset() {
 
 /// Returns the violations of the run.
 pub(crate) fn finish() -> Vec<String> {
-    // The holds are leaked, because the world of their clients has ended.
+    // The holds are leaked, because the simulated world of their clients has ended.
     std::mem::forget(MONITOR.take().held);
     VIOLATIONS.take()
 }
 
-/// Records a violation. May be called while the monitor is in use.
+/// Records a violation. This may be called even while the monitor is in use.
 pub(crate) fn violation(text: String) {
     kernel::note(|| format!("VIOLATION: {text}"));
     VIOLATIONS.with_borrow_mut(|all| all.push(text));
@@ -212,12 +212,12 @@ pub(crate) fn has_violations() -> bool {
     VIOLATIONS.with_borrow(|all| !all.is_empty())
 }
 
-/// Runs a check and reports its problem, if any.
+/// Runs a check, and reports the problem that it returns, if any.
 fn check(check: impl FnOnce(&mut Monitor) -> Option<String>) {
     monitor(check).into_iter().for_each(violation);
 }
 
-/// Returns the queue of a lock. Locks with the same queue exclude each other.
+/// Returns the queue that locks of this kind and place use. Locks that use the same queue exclude each other.
 pub(crate) fn queue(kind: Kind, place: Place) -> QueueId {
     match kind {
         Kind::Single => (place, 1),
@@ -226,7 +226,7 @@ pub(crate) fn queue(kind: Kind, place: Place) -> QueueId {
     }
 }
 
-/// Returns the version of the guarded data, and the version after the last write by holders of this lock.
+/// Returns the current version of the guarded data, and the version after the last write by holders of this lock.
 pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     monitor(|monitor| {
         let left = monitor.queues.get(&queue(kind, place)).map_or(0, |queue| queue.written);
@@ -234,7 +234,7 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-/// Returns the session that owns the node at a path, or 0 if the node is persistent.
+/// Returns the session that owns the node at a path, or 0 if the node is persistent, or `None` if there is no node.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     monitor(|monitor| monitor.nodes.get(path).map(|node| node.owner))
 }
@@ -253,7 +253,7 @@ pub fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
-/// Records that an operator is about to end this session. Its client needs some time to get another one.
+/// Records that an operator is about to end this session. Its client will need some time to obtain another one.
 pub(crate) fn expires(session: i64) {
     kernel::note(|| format!("== an operator ends session {session:#x}"));
     monitor(|monitor| {
@@ -277,7 +277,7 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     }
 }
 
-/// Checks that a client that receives nothing has lost its session after this time.
+/// Checks that the session of a client that receives nothing has ended after this time.
 pub(crate) fn is_deaf(process: Process, time: Duration) {
     let session = monitor(|monitor| monitor.connected.get(&process).map(|(_, session)| *session));
     kernel::after(time, move || {

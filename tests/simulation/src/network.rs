@@ -1,4 +1,4 @@
-//! The links between clients and servers, with their delays.
+//! The links between clients and servers, and the delays on them.
 
 mod frame;
 
@@ -28,15 +28,15 @@ pub(crate) struct World {
     random: Rng,
     latency: Duration,
     links: BTreeMap<u64, Link>,
-    /// The socket for each connection of a server.
+    /// The socket of each connection of a server.
     sockets: BTreeMap<u64, u64>,
-    /// The servers' names, and the last lookup of each server by each process.
+    /// The names of the servers, and for each process and server, the last lookup.
     names: Vec<Name>,
     asked: BTreeMap<(Process, usize), Question>,
     /// Whether all faults are over.
     is_well: bool,
     pub machines: BTreeMap<Process, Machine>,
-    /// When the servers next have something to do.
+    /// When the servers next have something to do, if this has been scheduled.
     planned: Option<Instant>,
 }
 
@@ -44,13 +44,13 @@ thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
-/// The name of a server. Its earlier addresses belong to servers of another ensemble, called strangers.
+/// The name of a server. If the server moves, its old address belongs to a server of another ensemble, a stranger.
 #[derive(Default, Clone)]
 struct Name {
-    /// How many times the server has moved, which is part of its address, and when it last moved.
+    /// How many times the server has moved, which is a part of its address, and when it last moved.
     moves: u8,
     moved: Duration,
-    /// Until then, lookups fail, or, if `hangs`, are not answered.
+    /// Until this time, lookups fail, or, if `hangs` is true, receive no answer.
     unknown_until: Duration,
     hangs: bool,
 }
@@ -58,7 +58,7 @@ struct Name {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub asked: Duration,
-    /// When the answer arrives, and whether it is an address.
+    /// When the answer arrives, and whether it contains an address.
     pub answer: (Duration, bool),
 }
 
@@ -66,48 +66,48 @@ pub(crate) struct Question {
 struct Link {
     process: Process,
     server: usize,
-    /// Whether the link leads to an earlier address of the server.
+    /// Whether the link leads to an address that the server has left.
     is_former: bool,
     connection: Option<u64>,
-    /// Bytes that do not form a whole frame yet.
+    /// Bytes that do not form a complete frame yet.
     sent: Vec<u8>,
-    /// When the last bytes in each direction arrive.
+    /// For each direction, when the last bytes arrive.
     last: [Duration; 2],
     /// Whether the client has sent a frame.
     has_begun: bool,
-    /// Whether a frame has arrived, up and down.
+    /// For each direction, whether a frame has arrived.
     is_greeted: [bool; 2],
-    /// Requests whose answers have not arrived.
+    /// Requests whose answers have not arrived yet.
     asked: BTreeMap<i32, (Of, String)>,
-    /// Whether a request was lost, in which case all later ones are lost as well.
+    /// Whether a request has been lost. If so, all later requests on the link are lost as well.
     is_useless: bool,
     is_over: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Machine {
-    /// Nothing passes up or down before this time.
+    /// For each direction, the time before which nothing passes.
     silent_until: [Duration; 2],
     pub refused_until: Duration,
-    /// Until then, sockets accept only a part of the bytes.
+    /// Until this time, sockets accept only some of the bytes.
     pub full_until: Duration,
-    /// Until then, requests are lost, but handshakes pass.
+    /// Until this time, requests are lost, but handshakes pass.
     pub useless_until: Duration,
-    /// The number of frames of each kind so far, up and down.
+    /// For each direction and kind, the number of frames so far.
     frames: BTreeMap<(usize, Of), u32>,
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
-/// How long the slowest lookup of a name takes.
+/// The time that the slowest lookup of a name takes.
 pub(crate) const SLOW_NAME: Duration = Duration::from_secs(3);
-/// The maximum latency after the last fault.
+/// The longest latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
 const NO_AUTH: i32 = -102;
 
 const UP: usize = 0;
 const DOWN: usize = 1;
 
-/// Starts a network with these servers.
+/// Starts a network to these servers.
 pub(crate) fn begin(ensemble: Ensemble, random: Rng, latency: Duration, servers: usize) {
     WORLD.set(Some(World {
         ensemble,
@@ -128,14 +128,14 @@ pub(crate) fn with<T>(act: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with_borrow_mut(|world| act(world.as_mut().expect("a network")))
 }
 
-/// Acts on the servers or the links, and sends the resulting frames.
+/// Acts on the servers or the links, and then sends the frames that result from this.
 pub(crate) fn act<T>(act: impl FnOnce(&mut World) -> T) -> T {
     let acted = with(act);
     with(World::carry);
     acted
 }
 
-/// Acts on the servers at the true time.
+/// Acts on the servers. They receive the true time.
 pub(crate) fn serve<T>(acts: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
     act(|world| acts(&mut world.ensemble, kernel::instant()))
 }
@@ -145,7 +145,7 @@ fn at(when: Duration, acts: impl FnOnce(&mut World) + 'static) {
 }
 
 impl World {
-    /// Sends the servers' frames, reports their changes and plans their next step.
+    /// Sends the servers' frames, reports their changes, and schedules their next step.
     fn carry(&mut self) {
         let outgoing = self.ensemble.take_outgoing();
         let committed = self.ensemble.take_committed();
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Returns when a frame that is sent now arrives, which is after all earlier frames.
+    /// Returns when a frame that is sent now will arrive: after all earlier frames.
     fn arrival(&mut self, socket: u64, way: usize) -> Duration {
         let base = self.latency.as_nanos() as u64;
         let time = Duration::from_nanos(match self.random.u8(..20) {
@@ -233,7 +233,7 @@ impl World {
         self.links.get(&socket).is_some_and(|link| !link.is_over)
     }
 
-    /// Breaks a connection in a way that both ends detect.
+    /// Breaks a connection in such a way that both ends detect it.
     fn tear(&mut self, socket: u64) {
         net::finish(socket, true);
         outages::broken(socket);
@@ -255,7 +255,7 @@ impl World {
         self.ensemble.hang_up(connection, kernel::instant());
     }
 
-    /// Breaks all connections of a machine in a way that it detects.
+    /// Breaks all connections of a machine in such a way that the machine detects it.
     pub(crate) fn cut(&mut self, process: Process) {
         self.tear_all(|link| link.process == process && !link.is_over);
     }
@@ -266,7 +266,7 @@ impl World {
         meant.into_iter().for_each(|socket| self.tear(socket));
     }
 
-    /// Gives a server another address, which all later lookups return. A stranger gets the old one.
+    /// Gives a server a new address, which all later lookups return. Its old address is given to a stranger.
     pub(crate) fn move_away(&mut self, server: usize) {
         let name = &mut self.names[server];
         (name.moves, name.moved) = (name.moves + 1, kernel::elapsed());
@@ -279,7 +279,7 @@ impl World {
         (name.unknown_until, name.hangs) = (kernel::elapsed() + time, hangs);
     }
 
-    /// Ends all faults. Delayed frames are lost with their connections.
+    /// Ends all faults. Frames that are delayed are lost with their connections.
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
         self.is_well = true;
@@ -288,7 +288,7 @@ impl World {
         self.tear_all(|link| link.is_useless || link.last.iter().any(|last| *last > late));
     }
 
-    /// Blocks all frames up, or down, for this time.
+    /// Blocks all frames in one direction, for this time.
     pub(crate) fn silence(&mut self, process: Process, is_up: bool, time: Duration) {
         let until = &mut self.machine(process).silent_until[if is_up { UP } else { DOWN }];
         *until = (*until).max(kernel::elapsed() + time);
@@ -320,7 +320,7 @@ impl World {
         bytes.len()
     }
 
-    /// Sometimes answers late, and sometimes with an error.
+    /// Lookups are sometimes answered late, and sometimes with an error.
     fn resolve(&mut self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
         let number = name.strip_prefix("zk").and_then(|number| number.parse::<u8>().ok());
         let Some(number) = number else {
@@ -334,7 +334,7 @@ impl World {
         let time = match chance {
             _ if is_unknown && hangs => unknown_until - now,
             0 => SLOW_NAME,
-            // About as long as connecting takes, or longer.
+            // The answer may take about as long as connecting, or longer.
             2..8 => self.latency * self.random.u32(1..20),
             _ => Duration::from_millis(1),
         };
@@ -354,7 +354,7 @@ impl World {
 
 const PORT: u16 = 2181;
 
-/// Returns a connect string with the servers' names or addresses.
+/// Returns a connect string with either the names or the addresses of the servers.
 pub(crate) fn hosts(plan: &Plan) -> String {
     let host = if plan.has_names { "zk" } else { "10.0.0." };
     let list = (1..=plan.servers).map(|server| format!("{host}{server}:{PORT}"));
@@ -402,7 +402,7 @@ impl Network for Net {
 
     fn shut(&self, socket: u64) {
         outages::broken(socket);
-        // The end of the connection arrives after all bytes sent before it.
+        // The end of the connection arrives after all bytes that were sent before.
         at(with(|world| world.arrival(socket, UP)), move |world| {
             world.end(socket);
             world.links.remove(&socket);

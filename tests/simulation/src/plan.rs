@@ -1,5 +1,5 @@
-//! Draws the plan of a run from its seed: the steps of every thread, and the faults. A plan is data, so a run can be
-//! repeated with some parts of the plan left out.
+//! Draws the plan of a run from its seed: the steps of all threads, and the faults. A plan is data, so a run can be
+//! repeated without some parts of its plan.
 
 mod additions;
 mod draw;
@@ -23,42 +23,42 @@ pub struct Plan {
     pub seed: u64,
     pub(crate) theme: Theme,
     pub servers: usize,
-    /// The shortest delay of a frame between client and server, one way; the longest is ten times as long.
+    /// The shortest time that a frame takes between client and server, in one direction. The longest is ten times that.
     pub latency: Duration,
-    /// Whether clients connect to the servers by name instead of by address.
+    /// Whether clients connect to servers by their names, and not by their addresses.
     pub(crate) has_names: bool,
-    /// Whether locks take no shortcuts.
+    /// Whether locks may not take shortcuts.
     pub(crate) always_lists: bool,
-    /// Directories where the next node gets this number, as if many nodes had been created there before.
+    /// Directories in which the next node has this number, as if many nodes had been created in them before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
     pub clients: Vec<ClientPlan>,
-    /// Programs without locks. Faults number them after the clients.
+    /// Programs that use no locks. In the numbers that faults use, they follow the clients.
     pub(crate) raw: Vec<RawPlan>,
     pub faults: Vec<Fault>,
 }
 
-/// The servers' tick.
+/// The tick of the servers.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
-/// A client on a machine of its own.
+/// A client on its own machine.
 #[derive(Debug, Clone)]
 pub struct ClientPlan {
     pub timeout: Duration,
-    /// Whether the client has an observer, which calls the client.
+    /// Whether the client has an observer, which in turn calls the client.
     pub is_observed: bool,
     pub is_lazy: bool,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
 }
 
-/// A thread of a client, or of a program without locks.
+/// A thread of a client, or of a program that uses no locks.
 #[derive(Debug, Clone)]
 pub struct ThreadPlan<W = What> {
     pub begins: Duration,
     pub steps: Vec<Step<W>>,
 }
 
-/// A lock object that the threads of a client share.
+/// A lock object that all threads of a client share.
 #[derive(Debug, Clone)]
 pub struct ObjectPlan {
     pub kind: Kind,
@@ -66,7 +66,7 @@ pub struct ObjectPlan {
     pub options: Options,
 }
 
-/// The path of a lock. Places overlap: some lie below others, and some names resemble a contender's.
+/// The path of a lock. Places overlap: some are below other places, and some have names that resemble a contender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub usize);
 
@@ -84,7 +84,7 @@ pub enum Kind {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// The number of the identity. Several objects may have the same one.
+    /// The number of the identity, which several objects may share.
     pub identity: Option<u8>,
     pub local_handoffs: u32,
     pub background_release: bool,
@@ -99,8 +99,8 @@ pub struct Step<W = What> {
     pub what: W,
 }
 
-/// The next action of a thread; `client/steps.rs` carries it out. Apart from acquisitions, the thread queries locks
-/// from outside, interferes as an operator, or does something unusual: `Close` closes twice at the same time.
+/// The next action of a thread, carried out by `client/steps.rs`. Apart from acquiring locks, a thread may query them,
+/// act as an operator, or do something unusual. `Close` closes the client twice at the same time.
 #[derive(Debug, Clone)]
 pub enum What {
     Lock(AcquisitionPlan),
@@ -118,7 +118,7 @@ pub enum What {
 #[derive(Debug, Clone)]
 pub struct AcquisitionPlan {
     pub object: usize,
-    /// Whether the call uses an object of its own, like the shared one with this number.
+    /// Whether the call uses a new object, created like the shared one with this number.
     pub is_fresh: bool,
     pub wait: Wait,
     pub permits: u32,
@@ -126,14 +126,14 @@ pub struct AcquisitionPlan {
     pub end: End,
 }
 
-/// Unusual actions, on locks of their own where needed.
+/// Unusual actions. If they need a lock, it is a separate one.
 #[derive(Debug, Clone, Copy)]
 pub enum Odd {
     /// Unlocks a lock that the client does not hold.
     Unlock,
-    /// Drops all handles of a held lock.
+    /// Drops all handles to a held lock.
     DropHeld,
-    /// Acquires many locks whose paths together exceed the quota; some may not be deletable.
+    /// Acquires many locks whose paths exceed the quota together. It may not be possible to delete some of their nodes.
     LongPaths { are_stuck: bool },
     /// Ends a leadership, and may wait until it has ended.
     Resign { waits: bool },
@@ -144,13 +144,13 @@ pub enum Wait {
     Forever,
     Try,
     For(Duration),
-    /// Like the first or the third, but without a connection for no longer than the second duration.
+    /// Like `Forever`, or like `For` with the first duration, but waits for a connection only for the second duration.
     Connected(Option<Duration>, Duration),
 }
 
-/// An operation while a lock is held; `client/operations.rs` carries it out. `Prolong` makes the hold last for this
-/// time from now on, `UntilDue` works until its options end it, `Second` acquires a second object of the same lock,
-/// alone or behind another thread, and `Expire` ends the session after this time.
+/// An operation while a lock is held, carried out by `client/operations.rs`. `Prolong` makes the hold end this time
+/// from now, `UntilDue` works until the lock's options end the hold, `Second` acquires the same lock with a second
+/// object, alone or behind another thread, and `Expire` ends the session after this time.
 #[derive(Debug, Clone)]
 pub enum Operation {
     Work(Duration),
@@ -177,14 +177,14 @@ pub enum End {
     Downgrade,
 }
 
-/// A fault at a time, or at the `nth` matching frame that a client sends or receives.
+/// A fault at a given time, or at the `nth` matching frame that a client sends or receives.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
     At { when: Duration, what: FaultKind },
 }
 
-/// Requests of a kind, and their answers.
+/// The kind of a request and of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     Any,
@@ -200,42 +200,42 @@ pub enum Of {
 #[derive(Debug, Clone, Copy)]
 pub enum FrameFault {
     CutBefore,
-    /// The connection ends right after the frame: the result of a request remains unknown, or the next frame is lost.
+    /// The connection ends right after this frame: the result of a request stays unknown, or the next answer is lost.
     CutBehind,
-    /// The connection ends before the frame arrives, and for this time, new connections are refused.
+    /// The connection ends before the frame arrives. New connections are refused for this time.
     Away(Duration),
-    /// Only half of the frame arrives.
+    /// Only half of the frame arrives before the connection ends.
     Tear,
     Delay(Duration),
     /// The process is paused while it handles the frame.
     Freezes(Duration),
-    /// Another client changes the request's node; the request arrives this long afterwards.
+    /// Another client changes the request's node. The request arrives this long after that.
     Meets(Meddling, Duration),
 }
 
-/// How another client changes a node.
+/// How another client changes a node or its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meddling {
     Asks,
     Deletes,
-    /// Writes into the node's directory.
+    /// Writes data into the node's directory.
     Furnishes,
-    /// Creates a node in the directory.
+    /// Creates another node in the directory.
     Joins,
     /// Creates the directory.
     Makes,
 }
 
-/// A fault at a time; `world.rs` carries it out.
+/// A fault at a given time, carried out by `world.rs`.
 ///
-/// In the network, a `BlackHole` blocks frames in both directions without an error, `Deaf` does so in one direction,
-/// `Useless` lets only handshakes pass, and `Full` sockets accept only part of what is sent. `Freeze` pauses all
-/// threads of a client, `Stall` one thread, and `NoThreads` makes half of its attempts to start threads fail; a paused
-/// `Sleep` also stops the time since boot. A frozen server keeps its connections, and one with a `Lag` applies the
-/// others' transactions late. A server that moves leaves its address to a stranger. Operators delete the `nth` node
-/// below a place, all of them (`Clear`), or those of a multi-lock as it is released (`Rob`); they revoke the right to
-/// read nodes, so that their deletion is not reported (`Hide`), or to delete them (`Forbid`). Strangers create nodes
-/// (`Plant`) and write into others.
+/// In the network, a `BlackHole` blocks frames in both directions without an error, `Deaf` blocks one direction,
+/// `Useless` lets only handshakes pass, and `Full` sockets accept only some of the bytes. `Freeze` pauses all threads
+/// of a client, `Stall` pauses one thread, and with `NoThreads`, half of its attempts to start threads fail. During a
+/// paused `Sleep`, the time since boot stops as well. A frozen server keeps its connections, and a server with a `Lag`
+/// applies other servers' transactions late. A server that moves leaves its address to a stranger. Operators delete the
+/// `nth` node below a place, all nodes (`Clear`), or the nodes of a multi-lock that is being released (`Rob`). They
+/// revoke permission to read nodes, so that their deletion is not reported (`Hide`), or to delete nodes (`Forbid`).
+/// Strangers create nodes (`Plant`), or write into others' nodes.
 #[derive(Debug, Clone, Copy)]
 pub enum FaultKind {
     Cut { client: usize },
@@ -270,19 +270,19 @@ pub enum FaultKind {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Plant {
-    /// A node as Curator's mutex creates it, which waits for no other.
+    /// A node like that of Curator's mutex. Its creator does not wait for others.
     Exclusive,
     Write,
-    /// A number above the last valid one.
+    /// A node with a number above the last valid one.
     Past,
-    /// A name that means nothing to locks.
+    /// A node with a name that has no meaning for locks.
     Foreign,
-    /// A name that contains a contender's number but is not a contender's.
+    /// A node whose name contains a contender's number, although it is not a contender's name.
     Lookalike,
 }
 
 impl Place {
-    /// The number of places that many acquisitions share. Each of the other places is used for few acquisitions.
+    /// The number of places at which many acquisitions are made. Each other place is used for only a few.
     pub(crate) const SHARED: usize = 9;
 
     pub const ALL: [&'static str; 21] = [
@@ -332,7 +332,7 @@ impl fmt::Display for Place {
 }
 
 impl Plan {
-    /// Returns whether no fault causes the loss of a hold, unless a client is closed or the lock's release is
+    /// Returns whether no fault makes a client lose a hold, unless a client is closed or a lock's revocation is
     /// requested.
     pub fn is_gentle(&self) -> bool {
         let is_gentle = |fault: &Fault| match fault {
@@ -372,12 +372,12 @@ impl Plan {
         self.objects().any(|object| object.kind == kind)
     }
 
-    /// Returns whether a fault revokes the right to read a node, so that servers send no event for it.
+    /// Returns whether a fault revokes permission to read a node, whose events servers then do not send.
     pub(crate) fn hides_something(&self) -> bool {
         self.meets(|what| matches!(what, FaultKind::Hide { .. } | FaultKind::HideDirectory { .. }))
     }
 
-    /// Returns whether a server has a fault other than a lag.
+    /// Returns whether a server has a fault other than a `Lag`.
     pub(crate) fn unsettles_servers(&self) -> bool {
         use FaultKind::{Crash, CutOffServer, Depose, FreezeServer};
         self.meets(|what| {
@@ -394,12 +394,12 @@ impl Plan {
         self.timed_faults().any(|(_, what)| is_it(what))
     }
 
-    /// Returns whether all faults are actions of operators, so that no client is disconnected.
+    /// Returns whether all faults are actions of operators, none of which disconnects a client.
     pub(crate) fn is_steady(&self) -> bool {
         self.faults.iter().all(Fault::is_of_operators)
     }
 
-    /// Returns the number of parts that can be left out.
+    /// Returns the number of parts of the plan that can be left out.
     pub fn parts(&self) -> usize {
         let parts = Cell::new(0);
         self.without(|part| {
@@ -409,7 +409,7 @@ impl Plan {
         parts.get()
     }
 
-    /// Returns the plan without these parts. The numbers of objects and clients do not change.
+    /// Returns the plan without these parts. Objects and clients keep their numbers.
     pub fn without(&self, is_out: impl Fn(usize) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut number = 0;
@@ -452,7 +452,7 @@ impl ThreadPlan {
 }
 
 impl AcquisitionPlan {
-    /// An acquisition with an object that threads share, without operations while the lock is held.
+    /// Acquires a shared object, and unlocks it without any operations in between.
     pub fn plain(object: usize, wait: Wait) -> AcquisitionPlan {
         let (while_held, end) = (Vec::new(), End::Unlock);
         AcquisitionPlan { object, is_fresh: false, wait, permits: 1, while_held, end }
@@ -460,7 +460,7 @@ impl AcquisitionPlan {
 }
 
 impl<W> ThreadPlan<W> {
-    /// Carries out the steps, each after its pause.
+    /// Carries out all steps, each after its pause.
     pub(crate) fn carry_out(&self, mut act: impl FnMut(&W)) {
         thread::sleep(self.begins);
         for step in &self.steps {
@@ -494,7 +494,7 @@ impl Fault {
 }
 
 impl Options {
-    /// Returns whether an unlock deletes its node and waits for the answer.
+    /// Returns whether an unlock deletes the node and waits for the answer.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Options { identity: self.identity, ..Options::default() }
     }

@@ -1,4 +1,4 @@
-//! Programs that use the ZooKeeper client without locks. The seed decides their plans.
+//! Programs that use the ZooKeeper client without locks. Their plans are drawn from the seed.
 
 mod answers;
 mod calls;
@@ -21,24 +21,24 @@ use crate::plan::{
 };
 
 pub(crate) const ROOT: &str = "/raw";
-/// The number of nodes that all programs share, and the number of nodes that belong to each program alone.
+/// The number of nodes that all programs share, and the number of nodes that each program has for itself.
 const SHARED: usize = 3;
 const OWN: usize = 2;
-/// The length of a path that does not fit into one request that sets watches again.
+/// The length of a path that exceeds what fits into one of the requests that set watches after a reconnect.
 const LONG: usize = 66_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
-    /// The number of letters at the end of each node's name.
+    /// The number of letters that are appended to each node's name.
     pub(crate) tail: usize,
-    /// Whether the client is dropped instead of closed.
+    /// Whether the client is dropped, and not closed.
     pub(crate) is_dropped: bool,
     pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
-/// The next action of a program's thread: it submits calls in one write, keeps the lease or stops keeping it, renews it
-/// or reads it.
+/// The next action of a program's thread: it submits calls in one write, begins or ends to keep the lease, renews the
+/// lease, or reads it.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
@@ -68,7 +68,7 @@ pub(crate) enum Node {
     Own(usize),
     /// A new child of a shared node.
     Child(usize),
-    /// A child that this program has created, or may have created.
+    /// A child that this program has created or may have created.
     Made,
 }
 
@@ -77,13 +77,13 @@ pub(crate) enum Node {
 pub(crate) enum Since {
     /// The first transaction.
     Ever,
-    /// The newest transaction that the session has seen, minus this number.
+    /// The newest transaction that the session has seen, minus this many.
     Before(i64),
-    /// A transaction in the future, so that only missing nodes are reported at once.
+    /// A transaction in the future, with which only missing nodes are reported immediately.
     Future,
 }
 
-/// A request. Creates and deletes state whether they may share a transaction, and reads whether they set a watch.
+/// A request. Creates and deletes contain whether they may share a transaction, and reads whether they set a watch.
 #[derive(Debug, Clone)]
 pub(crate) enum RawCall {
     Create { node: Node, mode: CreateMode, is_shared: bool },
@@ -99,7 +99,7 @@ pub(crate) enum RawCall {
     Several(Vec<RawCall>),
 }
 
-/// Adds programs without locks to some plans, beside the clients or instead of them.
+/// Adds programs that use no locks to some plans, either beside the clients or instead of them.
 pub(crate) fn add(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed ^ 0x0c11e47);
     let is_alone = match random.u8(..8) {
@@ -129,7 +129,7 @@ pub(crate) fn add(plan: &mut Plan) {
     if is_alone {
         let (is_up, time) = (false, timeout * 5);
         let more = match random.u8(..8) {
-            // Requests are carried out, but no answer arrives before the sessions have expired.
+            // Requests are executed, but until the sessions have expired, no answer arrives.
             0 => befall(random, all, |client| FaultKind::Deaf { client, is_up, time }),
             1 => befall(random, all, |client| FaultKind::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
@@ -145,7 +145,7 @@ pub(crate) fn add(plan: &mut Plan) {
     }
 }
 
-/// Makes one server lag, and makes clients reconnect that have seen transactions which this server has not applied yet.
+/// Makes one server lag, and makes clients reconnect after they have seen transactions that it has not applied yet.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
     let lag = FaultKind::Lag { server: random.usize(..servers), time: timeout * 8 };
     let mut faults = vec![lag.at(ms(random, 1, 500))];
@@ -155,9 +155,9 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
     faults
 }
 
-/// Makes servers continue without a quorum for longer than a session timeout.
+/// Lets servers run without a quorum for longer than a session timeout.
 fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
-    // With short sessions, each tick is a larger share of the timeout.
+    // If sessions are short, each tick is a larger part of the timeout.
     let timeout = TICK * 2;
     for raw in &mut plan.raw {
         raw.timeout = timeout;
@@ -166,12 +166,12 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
     let mut faults = Vec::new();
     match random.u8(..5) {
-        // Some clients connect to the deposed leader when their session at the next leader has almost expired.
+        // Some clients connect to the deposed leader when their session has almost expired at the new leader.
         0 | 1 => {
             for round in 0..3 {
                 let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
                 faults.push(FaultKind::Depose.at(begin));
-                // In some rounds, those clients then fall silent.
+                // In some rounds, nothing passes to or from these clients after that.
                 let is_last = random.bool();
                 for client in clients.clone().chain(clients.clone()) {
                     let cut = begin + Duration::from_millis(random.u64(200..1_800));
@@ -182,7 +182,7 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
                 }
             }
         }
-        // The server that received a client's last requests cannot report to the leader that the client is alive.
+        // The server that received a client's last requests cannot notify the leader that the client is alive.
         2 | 3 => {
             for round in 0..5 {
                 let when = ms(random, 500, 3_000) + timeout * 4 * round;
@@ -200,12 +200,12 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     faults
 }
 
-/// Draws the same fault for each client at different times.
+/// Draws the same fault for all clients, at a different time for each.
 fn befall(random: &mut Rng, clients: usize, fault: impl Fn(usize) -> FaultKind) -> Vec<Fault> {
     (0..clients).map(|client| fault(client).at(ms(random, 500, 8_000))).collect()
 }
 
-/// Gives the servers names and moves the servers. Some servers are down at the start.
+/// Gives the servers names, and makes servers move. Some servers are down at first.
 fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.has_names = true;
     plan.faults = draw_moves(random, plan.servers);
@@ -228,13 +228,13 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     Settings {
         overtaking: random.u8(..3) == 0,
         numbered_events: random.bool(),
-        // Locks do not support throttling.
+        // Locks cannot cope with throttling.
         throttle: if plan.clients.is_empty() { throttle } else { 0.0 },
         ..settings
     }
 }
 
-/// Returns what the checker may expect of the servers under these faults.
+/// Returns what the checker may expect of servers that have these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
     Rules {
         one_leader: plan.servers == 1 || !plan.unsettles_servers(),
@@ -243,7 +243,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
     }
 }
 
-/// Returns how long all calls of these programs take at most, in total.
+/// Returns how long all calls of all programs may take, in total.
 pub(crate) fn longest(plan: &Plan) -> Duration {
     let step = |step: &Step<RawWhat>| match &step.what {
         RawWhat::Calls { limit, .. } => step.rest + *limit,

@@ -1,5 +1,5 @@
-//! Records the traffic of the servers in a run, so that it can be replayed against a real server. If nothing is
-//! recorded, this costs nothing and changes nothing.
+//! Records the traffic of the servers in a run, to be replayed at a real server. Unless a recording is running, this
+//! costs nothing and changes nothing.
 
 use std::cell::RefCell;
 
@@ -10,35 +10,35 @@ use crate::plan::Plan;
 use crate::raw;
 use crate::world::run;
 
-/// What the servers receive, by the number of the connection.
+/// What the servers receive, with the number of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// A client connects.
     Connected(u64),
-    /// Bytes arrive, perhaps only part of a frame.
+    /// Bytes arrive, perhaps only a part of a frame.
     Received(u64, Vec<u8>),
-    /// The client has hung up.
+    /// The client has closed the connection.
     HungUp(u64),
 }
 
-/// What the servers receive at one instant, and how they react.
+/// What the servers receive at one instant, and how they react to it.
 #[derive(Debug, Default)]
 pub struct Moment {
     /// What the servers receive, in order.
     pub acts: Vec<Act>,
     /// What the servers send, in order.
     pub sent: Vec<(u64, Outgoing)>,
-    /// The transactions that change something, in order.
+    /// The transactions that change the tree, in order.
     pub committed: Vec<Committed>,
 }
 
 thread_local! {
-    /// The rules of the recorded servers, and the recording so far.
+    /// The rules of the servers that are being recorded, and the recording so far.
     static RECORDED: RefCell<Option<(ReadRules, Vec<Moment>)>> = const { RefCell::new(None) };
     static ACTS: RefCell<Vec<Act>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a plan with servers that follow these rules, and returns their traffic.
+/// Runs a plan with servers that follow these rules, and returns the traffic.
 pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
     RECORDED.set(Some((rules, Vec::new())));
     run(plan, false);
@@ -46,7 +46,7 @@ pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
     RECORDED.take().map(|(_, moments)| moments).unwrap_or_default()
 }
 
-/// Returns why a real server cannot replay the traffic of this plan, or `None` if it can.
+/// Returns the reason why this plan's traffic cannot be replayed at a real server, or `None` if it can.
 pub fn unfit(plan: &Plan) -> Option<&'static str> {
     let reasons = [
         (plan.servers > 1, "it has three servers, whose elections and lags cannot be repeated"),
@@ -60,7 +60,7 @@ pub fn unfit(plan: &Plan) -> Option<&'static str> {
     reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
 }
 
-/// Returns the settings for servers, with the rules of the recording if there is one.
+/// Returns the settings of the servers. If a recording is running, they contain its rules.
 pub(crate) fn settings(settings: Settings) -> Settings {
     let recorded = RECORDED.with_borrow(|recorded| recorded.as_ref().map(|(rules, _)| *rules));
     let rules = recorded.unwrap_or(settings.rules);
@@ -74,7 +74,7 @@ pub(crate) fn came(act: impl FnOnce() -> Act) {
     }
 }
 
-/// Records how the servers have reacted to what they received since the last call.
+/// Records how the servers react to what they have received since the last call.
 pub(crate) fn done(sent: &[(u64, Outgoing)], committed: &[Committed]) {
     RECORDED.with_borrow_mut(|recorded| {
         let Some((_, recorded)) = recorded else { return };

@@ -1,5 +1,5 @@
-//! Runs many seeds in worker processes. Memory that killed clients leak is freed when their worker ends, and a crash
-//! is reported with the seeds of its worker.
+//! Runs many seeds in worker processes. When a worker ends, memory that killed clients have leaked is freed. If a
+//! worker crashes, its seeds are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -18,15 +18,15 @@ use crate::Args;
 
 /// The number of seeds that one worker process runs.
 const CHUNK: u64 = 2_000;
-/// How many plans per rare event are run again.
+/// For each rare event, how many plans that reach it are run again.
 const AGAIN: usize = 2;
 
-/// An event, and the seeds that reach it.
+/// How often an event occurred, and which seeds reached it.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) count: u64,
     seeds: u64,
-    /// The first seeds that reach it with plans of their own.
+    /// The first seeds that reach the event, not counting seeds that use another seed's plan.
     first: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Event {
     }
 }
 
-/// Totals of many runs.
+/// The totals of many runs.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Total {
     pub(crate) done: u64,
@@ -61,7 +61,7 @@ impl Total {
         Total { done: 1, hash: hash ^ seed, events, linearized, failed }
     }
 
-    /// Adds another total. The result does not depend on the order of additions.
+    /// Adds another total. The result does not depend on the order in which totals are added.
     fn merge(&mut self, other: Total) {
         self.done += other.done;
         self.hash = self.hash.wrapping_add(other.hash);
@@ -72,7 +72,7 @@ impl Total {
         self.failed.extend(other.failed);
     }
 
-    /// Returns seeds whose plans reach an event that fewer than one in a hundred seeds reach.
+    /// Returns the seeds whose plans reach an event that fewer than one in a hundred seeds reach.
     pub(crate) fn rare(&self) -> BTreeSet<u64> {
         let rare = self.events.values().filter(|event| event.seeds < self.done / 100);
         rare.flat_map(|event| &event.first).copied().collect()
@@ -87,7 +87,7 @@ impl Total {
     }
 }
 
-/// Runs all seeds, in `args.jobs` workers at a time.
+/// Runs all seeds, with `args.jobs` workers at a time.
 pub(crate) fn run_all(args: &Args) -> Total {
     let total = Mutex::new(Total::default());
     let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -130,7 +130,7 @@ fn in_worker(args: &Args, from: u64, seeds: u64) -> Result<Total, String> {
     worker().map_err(|error| format!("the worker of {seeds} seeds from {from} on failed: {error}"))
 }
 
-/// Runs the seeds of a worker and prints their total for [`in_worker`].
+/// Runs a worker's seeds, and prints their total for [`in_worker`].
 pub(crate) fn be_worker(args: &Args) -> io::Result<()> {
     let mut total = Total::default();
     for seed in args.from..args.from + args.seeds {

@@ -1,9 +1,9 @@
-//! Shrinks a failing plan by leaving out the faults and steps that do not matter.
+//! Shrinks a failing plan by leaving out faults and steps that do not matter for the failure.
 
 use crate::plan::Plan;
 use crate::world::run;
 
-/// Leaves out faults and steps as long as the run still has a violation. Returns the remaining plan.
+/// Leaves out faults and steps while the run still has a violation, and returns the rest of the plan.
 pub fn shrink(plan: &Plan, mut progress: impl FnMut(usize, usize)) -> Plan {
     let mut out = vec![false; plan.parts()];
     let mut best = plan.clone();

@@ -1,4 +1,4 @@
-//! Carries out one run: the servers, the links, the clients and the faults.
+//! Carries out a run: the servers, the links, the clients and the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,21 +22,21 @@ use crate::plan::{
 use crate::raw;
 use crate::recording;
 
-/// The maximum number of scheduler steps, which no healthy run reaches.
+/// The maximum number of steps of the scheduler. No run without a bug reaches it.
 const STEPS: u64 = 3_000_000;
 
-/// Result of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The promises that the run broke.
+    /// The violated promises.
     pub violations: Vec<String>,
     /// What the linearizability checker found in the history.
     pub linearized: Linearized,
-    /// A hash of the run, for comparing two runs.
+    /// A hash of the run, with which two runs can be compared.
     pub hash: u64,
     /// How often each event occurred.
     pub counts: BTreeMap<&'static str, u64>,
-    /// The log of the run for people; empty unless the run was traced.
+    /// The readable trace of the run. Empty unless the run was traced.
     pub trace: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             let (found, linearized) = histories::verdict();
             found.iter().chain(&linearized.violations).cloned().for_each(violation);
             raw::finish(!monitor::has_violations());
-            // Clients that remain are leaked: their world ends here, so they cannot be dropped.
+            // The remaining clients are leaked. They cannot be dropped, because their simulated world ends here.
             std::mem::forget(board(|board| std::mem::take(&mut board.sessions)));
             Outcome {
                 violations: monitor::finish(),
@@ -96,7 +96,7 @@ fn live(plan: &Plan) {
             let path = place.path();
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
-                // The node may already exist, because another place begins with the same path.
+                // The node may already exist, because another place may have the same beginning.
                 let _ = serve(|servers, now| servers.create(&path[..end], b"", now));
             }
             kernel::count("option: a directory that was used before");
@@ -113,14 +113,14 @@ fn live(plan: &Plan) {
         let is_behind = plan.disturbs_servers();
         monitor.lag = if is_behind { plan.timeout() * 4 } else { monitor.slowest };
         monitor.is_quick = plan.latency <= Duration::from_millis(2);
-        // Each thread may have one create in flight, and each object may keep one node.
+        // Each thread may have an unanswered create, and each object may keep a node.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
         let each = if plan.has(Kind::Semaphore) { 3 } else { 1 };
         monitor.most_creates = (most.max().unwrap_or_default() + 1) * each;
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
-    // The checker of programs expects answers at once, so machines are busy only in runs without programs.
+    // Only if there are no programs, because their checker expects answers immediately.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
         let is_busy = |machine: &mut Machine| machine.is_busy = true;
         processes.iter().for_each(|process| kernel::machine(*process, is_busy));
@@ -156,7 +156,7 @@ fn live(plan: &Plan) {
     heal(&processes);
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
-    // All calls that have begun must return.
+    // By this time, all calls that have begun must have returned.
     let longest = longest(plan) + raw::longest(plan);
     let is_over = |what: &str, so_far: fn(&Board) -> &BTreeSet<Process>| {
         let end = kernel::elapsed() + longest;
@@ -179,12 +179,12 @@ fn live(plan: &Plan) {
     if !is_over("not over after", |board| &board.done) {
         return;
     }
-    // After this time, paused machines run again and abandoned sessions have expired.
+    // By this time, paused machines have resumed, and abandoned sessions have expired.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
     let timeout = plan.timeout().max(raw::timeout(plan));
     // A program that abandons its session waits for one and a half timeouts and a second before it requests a new one.
-    // A leadership pauses for a third of the timeout after a failure; one more call, of another third, makes it
-    // healthy. A name lookup may have begun just before the faults ended.
+    // A leadership pauses for a third of the timeout after a failure, and becomes healthy with its next call, which
+    // takes up to another third. A lookup of a name may have begun just before the faults ended.
     let asked = if plan.has_names { SLOW_NAME } else { Duration::ZERO };
     let settled = timeout * 5 / 2 + Duration::from_secs(1) + asked;
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
@@ -192,7 +192,7 @@ fn live(plan: &Plan) {
     if !is_over("clients do not end in", |board| &board.closed) {
         return;
     }
-    // After this time, the sessions of killed clients, and those that could not be closed, have expired.
+    // By then, the sessions of killed clients, and sessions that clients could not close, have expired.
     thread::sleep(timeout * 2 + TICK * 2);
     let left = monitor(|monitor| monitor.left_behind());
     if !left.is_empty() {
@@ -208,7 +208,7 @@ fn live(plan: &Plan) {
     kernel::stop();
 }
 
-/// Returns whether the place can have a queue: there is no `EphemeralLock` at or above it.
+/// Returns whether locks at this place can have a queue, which means that no `EphemeralLock` is at or above it.
 fn has_queue(plan: &Plan, place: Place) -> bool {
     let is_above =
         |one: &ObjectPlan| one.kind == Kind::Single && place.path().starts_with(one.place.path());
@@ -229,7 +229,7 @@ fn heal(processes: &[Process]) {
     });
 }
 
-/// Returns a time within which all calls of a plan return if every one of them is granted.
+/// Returns a time within which all calls of a plan return, even if every one of them is granted.
 fn longest(plan: &Plan) -> Duration {
     let mut longest = plan.timeout() * 12 + Duration::from_secs(30);
     for client in &plan.clients {
@@ -241,7 +241,7 @@ fn longest(plan: &Plan) -> Duration {
             match &step.what {
                 What::Acquisitions { count, .. } => longest += Duration::from_secs(2) * *count,
                 What::Lock(AcquisitionPlan { wait, while_held, object, .. }) => {
-                    // No operation takes longer than this.
+                    // Each operation takes less than this.
                     longest += Duration::from_secs(10) * while_held.len() as u32;
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
                     if let Wait::For(time) | Wait::Connected(Some(time), _) = wait {
@@ -307,7 +307,7 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
             kernel::after(time, move || fail_spawns(process, 0.0));
         }
         FaultKind::Kill { client } => {
-            // The client may already be dead.
+            // The client may be dead already.
             if let Some(client_plan) =
                 plan.clients.get(client).filter(|_| !kernel::is_dead(processes[client]))
             {
@@ -344,14 +344,14 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
         FaultKind::Move { server } if plan.has_names => {
             network::act(|world| world.move_away(server))
         }
-        // Clients that connect by address could not find a server that moved.
+        // If clients connect by address, they would not find a server that has moved.
         FaultKind::Move { .. } => {}
         FaultKind::NoName { server, time, hangs } => {
             network::act(|world| world.forget_name(server, time, hangs));
         }
         FaultKind::Delete { place, nth } => {
             let node = monitor(|monitor| monitor.below(place, nth));
-            // The deletion fails if the node has children.
+            // If the node has children, the deletion fails.
             node.map(|node| serve(|servers, now| servers.delete(&node, now)));
         }
         FaultKind::Clear { place, pause } => clear(place, pause),
@@ -369,7 +369,7 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
             restrict(&hosts(plan), node, Permissions::DELETE, time, false);
         }
         FaultKind::Plant { place, what, time } => {
-            // The number that the servers would append to the name next.
+            // The number that the servers will append to the next name.
             let number = network::with(|world| {
                 let stat = world.ensemble.node(place.path()).map(|(stat, _)| stat);
                 stat.map_or(0, |stat| (stat.cversion + stat.num_children) / 2)
@@ -390,7 +390,7 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
         }
         FaultKind::Scribble { place, nth, is_request } => {
             let node = monitor(|monitor| monitor.below(place, nth));
-            // An `EphemeralLock`'s node cannot be requested: its data identify the owner.
+            // No revocation can be requested for an `EphemeralLock`'s node, because its data identify the owner.
             if let Some(node) = node.filter(|node| node.contains("/_c_")) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
                 let _ = serve(|servers, now| servers.set_data(&node, data, now));
@@ -399,8 +399,8 @@ fn make(plan: &Plan, processes: &[Process], fault: FaultKind) {
     }
 }
 
-/// Informs the monitor that a client receives no answers for `time`, if that is long enough to end its session. Faults
-/// of servers may delay the end of a session, so the check is skipped if there are any.
+/// Notifies the monitor that a client receives no answers for `time`, if that is long enough for its session to end. If
+/// servers have faults, this is skipped, because these may delay the end of the session.
 fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     let own = plan.clients.iter().map(|client| client.timeout);
     let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
@@ -411,14 +411,14 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     }
 }
 
-/// Makes a reaper end the session of a client that dies now: soon, late or never. The reaper may die as well.
+/// Lets a reaper end the session of a client that dies now: soon, late or never. The reaper itself may die as well.
 fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     let registration = board(|board| {
         let client = board.sessions.get(&dead)?;
         kernel::peek(dead, || client.registration())
     });
     let Some(registration) = registration.flatten() else { return };
-    // A client may die twice in a run, each time with another session.
+    // A client may die twice in a run, each time with a different session.
     let random = &mut Rng::with_seed(seed ^ registration.session_id().cast_unsigned());
     let noticed = match random.u8(..4) {
         0 => return,
@@ -438,13 +438,13 @@ fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     }
     thread::spawn_in(reaper, "reaper", move || {
         thread::sleep(noticed);
-        // The reaper is never asked to stop.
+        // Nobody asks the reaper to stop.
         let (_going_on, over) = zoolock::crossbeam_channel::bounded(0);
         registration.end_session_after(margin, &over);
     });
 }
 
-/// Deletes a node, and retries until there is a leader.
+/// Deletes a node. Retries until the servers have a leader.
 fn take_away(path: String) {
     let deleted = serve(|servers, now| servers.delete(&path, now));
     if deleted.is_err_and(|refused| refused != Refused::NO_NODE) {
@@ -452,18 +452,18 @@ fn take_away(path: String) {
     }
 }
 
-/// Deletes the nodes of sessions at a place, one after the other.
+/// Deletes the ephemeral nodes at a place, one after another.
 fn clear(place: Place, pause: Duration) {
     let nodes = monitor(|monitor| monitor.sessions_nodes(place.path()));
     for (number, node) in nodes.into_iter().enumerate() {
         kernel::after(pause * number as u32, move || {
-            // The node may already be deleted.
+            // Another may have deleted the node already.
             let _ = serve(|servers, now| servers.delete(&node, now));
         });
     }
 }
 
-/// Starts an operator that revokes a right for all clients for a while, and may delete the node in the meantime.
+/// Starts an operator that revokes a permission of all clients for a while, and may delete the node meanwhile.
 pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Duration, ends: bool) {
     let hosts = hosts.to_owned();
     let (read, delete) = (Permissions::READ, Permissions::DELETE);
@@ -484,7 +484,7 @@ pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Dura
             thread::sleep(time);
             set_acl(&hosts, &node, &Acl::open());
             kernel::note(|| format!("gives {right:?} of {node} back"));
-            // Nodes that could not be deleted stay until an operator deletes them.
+            // Nodes that clients could not delete remain until an operator deletes them.
             if right == delete {
                 let nodes = monitor(|monitor| monitor.sessions_nodes(&node));
                 nodes.into_iter().for_each(take_away);
@@ -494,7 +494,7 @@ pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Dura
     });
 }
 
-/// Sets an ACL, retrying until that succeeds. Returns false if the node does not exist.
+/// Sets an ACL. Retries until that succeeds. Returns false if the node does not exist.
 fn set_acl(hosts: &str, node: &str, acl: &[Acl]) -> bool {
     loop {
         if let Ok(operator) = ZooKeeper::connect(hosts, Duration::from_secs(10)) {

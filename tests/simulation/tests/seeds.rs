@@ -1,4 +1,4 @@
-//! Runs a few hundred seeds. `.ci/run` and longer runs take many more.
+//! Runs a few hundred seeds. `.ci/run` and longer runs use many more.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,5 @@
 //! Runs a command with a private ZooKeeper server, whose address is in `ZOOKEEPER_CONNECT`, and exits with the
-//! command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses those servers instead, unless a port is
-//! given.
+//! command's code. If `ZOOKEEPER_CONNECT` is already set and no port is given, the command uses those servers instead.
 //!
 //! ```text
 //! cargo run -p zoolock-test-support --example with_server -- [--port N] COMMAND [ARGUMENT]...
@@ -38,7 +37,7 @@ fn run() -> io::Result<ExitCode> {
     let mut command = Command::new(&program);
     command.args(arguments);
     let is_given = env::var(VARIABLE).is_ok_and(|given| !given.trim().is_empty());
-    // Kept alive until the command has ended.
+    // The server runs until this variable is dropped, after the command has ended.
     let _server = match port {
         None if is_given => None,
         port => {

@@ -30,7 +30,7 @@ public final class CountingServer {
     public static void main(String[] arguments) throws Exception {
         ServerConfig config = new ServerConfig();
         config.parse(arguments[0]);
-        // Opened before the server: as soon as the server answers, orders may be sent.
+        // The socket is opened before the server starts, because orders may be sent as soon as the server answers.
         InetAddress loopback = InetAddress.getLoopbackAddress();
         ServerSocket orders = new ServerSocket(Integer.parseInt(arguments[1]), 50, loopback);
 
@@ -60,7 +60,7 @@ public final class CountingServer {
         }
     }
 
-    // Since 3.9, taking a snapshot may throw an IOException; before, it does not.
+    // Since ZooKeeper 3.9, taking a snapshot may throw an IOException. Earlier versions do not declare it.
     private String obey(String order) throws Exception {
         String[] parts = order.split(" ", 2);
         int number = Integer.parseInt(parts[0]);
@@ -68,7 +68,7 @@ public final class CountingServer {
         if (node == null) {
             return "there is no node " + parts[1];
         }
-        // A change in progress has a copy of the node, including the number.
+        // A change in progress holds a copy of the node and would write the old number back.
         long end = System.currentTimeMillis() + PATIENCE_MILLIS;
         while (server.getInProcess() > 0) {
             if (System.currentTimeMillis() > end) {
@@ -79,7 +79,7 @@ public final class CountingServer {
         synchronized (node) {
             node.stat.setCversion(number);
         }
-        // This is not in the log of transactions, so it would not survive the end of the process.
+        // The transaction log does not contain the number, which would be lost when the process ends.
         server.takeSnapshot();
         return "ok";
     }

@@ -1,4 +1,4 @@
-//! A server whose sequence numbers can be set, to test what happens when they run out.
+//! A server whose sequence numbers can be set, to test what happens when they overflow.
 
 use std::env;
 use std::io;
@@ -12,8 +12,8 @@ use crate::server::ask;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A real ZooKeeper server inside a Java program that can set the number of the next sequential node. It derefs to
-/// [`Server`] for everything else.
+/// A real ZooKeeper server in a Java program that can set the number of the next sequential node. In all other
+/// respects, it is a [`Server`], to which it dereferences.
 ///
 /// It requires a JDK, because the program is compiled at each start, which takes a second or two.
 #[derive(Debug)]
@@ -25,13 +25,13 @@ pub struct CountingServer {
 impl CountingServer {
     fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
-        // The digest is for comparing replicas, and would reject a changed counter.
+        // The digest, which serves to compare replicas, would not match after the counter has been changed.
         let mut settings = Server::builder().jvm_flag("-Dzookeeper.digest.enabled=false");
         settings.counts_at = Some(orders.address().port());
         Ok(Self { server: settings.start()?, orders })
     }
 
-    /// Returns the server that all tests of this process share, which the first call starts. Without a Java compiler,
+    /// Returns the server that all tests of this process share. The first call starts it. Without a Java compiler,
     /// prints `skipped: ..` and returns `None`, or panics if `ZOOLOCK_INTEROP` is `required`. Panics if the server
     /// cannot start for another reason.
     #[must_use]
@@ -51,12 +51,12 @@ impl CountingServer {
         shared.as_ref()
     }
 
-    /// Sets the number of the next sequential child of `path`. Later children continue from there. The number survives
-    /// a restart.
+    /// Sets the number of the next sequential child of `path`. Later children have the numbers that follow it, even
+    /// after a restart.
     ///
-    /// Call this while no client creates or deletes children of `path`: during such a change, the server would
-    /// overwrite the number with that of a copy. Fails if the node does not exist, or if there is no answer within 20
-    /// s.
+    /// Call this only while no client creates or deletes children of `path`: during such a change, the server holds a
+    /// copy of the node, and would overwrite the number. Fails if the node does not exist, or if there is no answer
+    /// within 20 s.
     pub fn set_counter(&self, path: &str, number: i32) -> io::Result<()> {
         let failed = |why: &dyn std::fmt::Display| {
             io::Error::other(format!("failed to set the counter of `{path}` to {number}: {why}"))

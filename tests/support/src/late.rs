@@ -1,4 +1,4 @@
-//! Delays of threads that are caused by the machine, not by the tested code.
+//! Measures delays of threads that the machine causes, and not the code under test.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// A thread that only sleeps until this value is dropped, and adds up how late it wakes. [`in_all`](Self::in_all)
-/// returns the sum, which was caused by the machine and not by the tested call.
+/// A thread that only sleeps, until this value is dropped, and adds up how late it wakes up. [`in_all`](Self::in_all)
+/// returns this sum of delays, which the machine has caused and not the call under test.
 ///
-/// It is a sum rather than a maximum, because other threads may have been late each time.
+/// It is a sum and not a maximum, because other threads may have been late by as much each time.
 #[derive(Debug)]
 pub struct Late {
     wanted: Arc<()>,
@@ -34,7 +34,7 @@ impl Late {
         Late { wanted, sleeper }
     }
 
-    /// Ends the thread, and returns the sum of its delays. Blocks until the thread wakes up next.
+    /// Ends the thread, and returns the sum of its delays. Blocks until the thread wakes up the next time.
     #[must_use]
     pub fn in_all(self) -> Duration {
         drop(self.wanted);

@@ -1,11 +1,11 @@
-//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code that uses
-//! ZooKeeper with any client.
+//! Real ZooKeeper servers, an independent client for checks, and a proxy that injects faults, for tests of code that
+//! uses ZooKeeper with any client.
 //!
-//! - [`Server`]: a private ZooKeeper server in a temporary directory, on a free loopback port. It
-//!   never outlives the process that started it. It can listen for TLS, and authenticate users with SASL.
+//! - [`Server`]: a private ZooKeeper server in a temporary directory, on a free loopback port. It never outlives the
+//!   process that started it. It can listen for TLS, and authenticate users with SASL.
 //! - [`CountingServer`]: a server whose sequence numbers can be set, for example to the largest one.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
-//! - [`Probe`]: a small blocking client with its own wire code, which shows the real state of the server.
+//! - [`Probe`]: a small blocking client with its own wire code, which shows the actual state of the server.
 //! - [`Ensemble`]: several servers that elect a leader. Each can be stopped, killed, paused and cut off.
 //! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
 //!   drop and hold them, and end the sessions that were opened through it.
@@ -13,8 +13,8 @@
 //!
 //! # A first test
 //!
-//! What happens to a lock if its connection breaks, and what if the network falls silent? The locks in this
-//! example are those of the crate `zoolock`.
+//! What happens to a lock if its connection breaks or the network falls silent? The locks in this example are those of
+//! the crate `zoolock`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -70,17 +70,17 @@
 //!
 //! # Requirements
 //!
-//! ZooKeeper's jars and a Java runtime, see the README, and for [`CountingServer`] a JDK such as the package
-//! `default-jdk-headless`. A server takes about a second to start. If something is missing, the first start fails
-//! with an error that names it.
+//! ZooKeeper's jars and a Java runtime are required; see the README. [`CountingServer`] also requires a JDK, such as
+//! the package `default-jdk-headless`. If something is missing, the first start fails with an error that names it. A
+//! server takes about a second to start.
 //!
 //! # Environment
 //!
 //! | variable | value |
 //! |---|---|
-//! | `ZOOKEEPER_HOME` | an unpacked release to start servers from, instead of Debian's jars in `/usr/share/java` |
-//! | `JAVA_HOME` | the Java to use; by default, `java` from `PATH` |
-//! | `ZOOKEEPER_CONNECT` | running servers, for example `zk1:2181,zk2:2181/test`: [`connect_string`] and [`shared_probe`] use them and do not start a server. A [`Server`] or an [`Ensemble`] that a test starts itself is not affected |
+//! | `ZOOKEEPER_HOME` | an unpacked release from which servers are started, instead of Debian's jars in `/usr/share/java` |
+//! | `JAVA_HOME` | the Java runtime to use; by default, `java` from `PATH` |
+//! | `ZOOKEEPER_CONNECT` | running servers, for example `zk1:2181,zk2:2181/test`, which [`connect_string`] and [`shared_probe`] use instead of starting a server. A [`Server`] or an [`Ensemble`] that a test starts is not affected |
 //! | `ZOOLOCK_INTEROP` | `required`: [`CountingServer::shared`] panics without a JDK, instead of skipping the tests |
 //!
 //! # Faults
@@ -101,13 +101,12 @@
 //!
 //! # Good tests
 //!
-//! - Share one server among the tests of a binary ([`connect_string`]), each below a
-//!   [`fresh_path`]. A test that stops or pauses a server starts its own. A proxy is cheap: use one
-//!   for each test.
+//! - Share one server among the tests of a binary ([`connect_string`]), and use a separate [`fresh_path`] in each test.
+//!   A test that stops or pauses a server starts its own. Proxies are cheap, so start one for each test.
 //! - Wait for conditions ([`wait_until`]) instead of sleeping, with a deadline long enough for a busy
 //!   machine.
-//! - Session timeouts may be from 1 s to 60 s. On a busy machine, short sessions expire without a
-//!   fault. Use 10 s; use a second or two only if the test waits for the session to expire.
+//! - Session timeouts may be from 1 s to 60 s. On a busy machine, short sessions expire without a fault. Use 10 s, or a
+//!   second or two if the test waits for the session to expire.
 //! - Read nodes with a [`Probe`] that bypasses the proxy, not with the client under test.
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
@@ -137,7 +136,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles the example of the README.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

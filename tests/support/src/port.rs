@@ -1,4 +1,4 @@
-//! Loopback ports that stay reserved while no process listens on them.
+//! Loopback ports that stay reserved even while no server listens on them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -6,16 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-/// Below Linux's default range for outgoing connections. Otherwise, a client that connects to a stopped server might
-/// get the server's port for its own socket and connect to itself.
+/// These ports are below Linux's default range for outgoing connections. In that range, a client that connects to a
+/// stopped server might be given the server's port as its own, and connect to itself.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
 const ATTEMPTS: usize = 200;
 
-/// A port of 127.0.0.1 that this process has bound without listening.
+/// A port on 127.0.0.1 that this process has bound, but on which it does not listen.
 ///
-/// The kernel refuses connections to it, and other processes cannot reserve it. A listener with `SO_REUSEADDR`, such as
-/// Rust's and ZooKeeper's, can be started on it any number of times.
+/// The kernel refuses connections to the port, and other processes cannot reserve it. Listeners with `SO_REUSEADDR`,
+/// such as those of Rust and ZooKeeper, can be started on it any number of times.
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     address: SocketAddr,
@@ -35,7 +35,7 @@ impl ReservedPort {
         Err(io::Error::new(last_error.kind(), text))
     }
 
-    /// Fails only if another process listens on this port: connections of an earlier server may linger for a minute.
+    /// Fails only if another process listens on this port. Lingering connections of an earlier server do not matter.
     pub(crate) fn at(port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
@@ -46,8 +46,8 @@ impl ReservedPort {
     }
 
     fn reserve(port: u16) -> io::Result<Self> {
-        // Without the option, binding fails if any other process has bound the port. Setting it afterwards lets our own
-        // server listen.
+        // At this point, binding fails if any other process has bound the port. Setting the option afterwards allows
+        // our own server to listen.
         let reserved = Self::bind(Socket::new(Domain::IPV4, Type::STREAM, None)?, port)?;
         reserved.bound.set_reuse_address(true)?;
         Ok(reserved)

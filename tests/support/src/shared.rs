@@ -1,4 +1,4 @@
-//! Resources that the tests of one binary share: a server, and distinct root paths.
+//! What the tests of a binary share: a server, and a separate root path for each.
 
 use std::env;
 use std::io;
@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Probe, Server};
 
-/// Returns the server that all tests of this process share, which the first call starts.
+/// Returns the server that all tests of this process share. The first call starts it.
 ///
-/// Tests that stop, pause or slow down a server start their own instead. This server does not remove empty containers.
-/// Panics with the reason if it cannot start.
+/// Tests that stop, pause or slow down a server start their own instead. The shared server does not remove empty
+/// containers. Panics with the reason if it cannot start.
 #[must_use]
 pub fn shared_server() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
@@ -24,8 +24,8 @@ pub fn shared_server() -> &'static Server {
     })
 }
 
-/// Returns the servers for all tests: `ZOOKEEPER_CONNECT` if set, otherwise the [`shared_server`]. Panics if the shared
-/// server cannot start, or if `/zoolock-test` cannot be created.
+/// Returns the servers for all tests: `ZOOKEEPER_CONNECT` if it is set, or else the [`shared_server`]. Panics if that
+/// cannot start, or if `/zoolock-test` cannot be created.
 #[must_use]
 pub fn connect_string() -> String {
     static SERVERS: OnceLock<String> = OnceLock::new();
@@ -34,7 +34,7 @@ pub fn connect_string() -> String {
             Ok(given) if !given.trim().is_empty() => given.trim().to_owned(),
             _ => shared_server().connect_string(),
         };
-        // If a test created it, only that test's credentials would have access.
+        // If a test with credentials created the root, other tests would have no access to it.
         let chroot = servers.find('/').map_or("", |at| &servers[at..]);
         let made =
             probe_of(&servers).and_then(|probe| probe.create_all(&format!("{chroot}{ROOT}")));
@@ -46,8 +46,8 @@ pub fn connect_string() -> String {
     servers.clone()
 }
 
-/// Returns a [`Probe`] on the first server of [`connect_string`] that answers, ignoring any chroot. If none answers,
-/// fails with the error of the last one.
+/// Returns a [`Probe`] on the first server of [`connect_string`] that answers. A chroot is ignored. If no server
+/// answers, fails with the error of the last one.
 pub fn shared_probe() -> io::Result<Probe> {
     probe_of(&connect_string())
 }
@@ -64,7 +64,7 @@ fn probe_of(servers: &str) -> io::Result<Probe> {
     result
 }
 
-/// The parent of all tests' paths, in which all clients may create nodes.
+/// The parent of all tests' root paths. All clients may create nodes in it.
 const ROOT: &str = "/zoolock-test";
 
 /// Returns an unused root path, `/zoolock-test/<name>-<unique>`, without creating it.

@@ -1,4 +1,4 @@
-//! Waits for a condition with a deadline. Only this file sleeps.
+//! Waits for conditions, with a deadline. Only this file sleeps.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Polls `condition` until it is true, and returns how long that took.
 ///
-/// Checks the condition at least once, and once more after the deadline. If the condition is still false then, panics
-/// with `what` and the time.
+/// Checks the condition at least once, and a last time after the deadline. If it is still false then, panics with
+/// `what` and the time.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     if poll(deadline, || condition().then_some(())).is_none() {
@@ -18,7 +18,7 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
     start.elapsed()
 }
 
-/// Polls until `look` returns something. Returns `None` if that does not happen within `deadline`.
+/// Polls until `look` returns a value. Returns `None` if it does not within `deadline`.
 pub fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + deadline;
     let mut pause = FIRST_PAUSE;

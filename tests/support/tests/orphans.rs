@@ -1,4 +1,4 @@
-//! A server never outlives the process that started it, however that process ends.
+//! A server never outlives the process that started it, whatever the reason for which that process ends.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use zoolock_test_support::{CountingServer, Server, shared_server, wait_until};
 
-/// Long enough for a busy machine. The test does not wait this long.
+/// Long enough for a busy machine. Normally, the test does not wait this long.
 const SOON: Duration = Duration::from_secs(30);
 
 const END: &str = "ZOOLOCK_TEST_END";
 
-/// Runs in the process that the test starts, which is the test itself with [`END`] set. It starts the shared server,
-/// prints the server's address, and ends in the given way.
+/// Runs in a process that the test starts: the same test, with [`END`] set. Starts the shared server, prints its
+/// address, and ends in the given way.
 fn start_and_end(end: &str) {
     let server: &Server = match end {
         "counting" => CountingServer::shared().unwrap(),
@@ -37,7 +37,7 @@ fn start_and_end(end: &str) {
     }
 }
 
-/// Starts this test again with this way to end, and waits until nothing is left of its server.
+/// Starts this test in another process, which ends in the given way, and waits until nothing is left of its server.
 fn leaves_nothing(end: &str) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "no_end_of_a_process_leaves_its_server", "--nocapture"])
@@ -65,7 +65,7 @@ fn leaves_nothing(end: &str) {
     println!("{end}: gone after {took:.0?}");
 }
 
-/// A process that has ended but was not reaped counts as gone.
+/// Returns whether a process is alive. A process that has ended but has not been reaped does not count.
 fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

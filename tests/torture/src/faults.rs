@@ -1,4 +1,4 @@
-//! The faults of a plan, as they occur in real networks, processes, servers and operations.
+//! The faults of a plan, caused in real networks, processes and servers, or by an operator.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::scene::Scene;
 use crate::servers::{below, delete_if_there};
 
 impl Scene<'_> {
-    /// Carries out a fault, including its end. Returns false if the fault was left out.
+    /// Causes a fault, and ends it. Returns false if the fault was skipped.
     pub(crate) fn carry_out(&self, fault: Fault) -> Outcome<bool> {
         match fault {
             Fault::Frame { client, is_up, of, nth, what } => {
@@ -37,7 +37,7 @@ impl Scene<'_> {
             FaultKind::Refuse { client, time } => {
                 Ok(self.for_a_while(client, time, FaultProxy::cut_off))
             }
-            // A signal stops all threads of a process, which others cannot distinguish from a suspended machine.
+            // A signal stops all threads of a process. To others, this looks like a suspended machine.
             FaultKind::Freeze { client, time }
             | FaultKind::Stall { client, time }
             | FaultKind::Sleep { client, time, .. } => {
@@ -69,23 +69,23 @@ impl Scene<'_> {
                     self.delete(probe, node)
                 })
             }),
-            // The replay sends these to a real server. `tests/contracts` tests how clients react to them.
+            // The replay covers these at a real server. `tests/contracts` tests how clients react to them.
             FaultKind::Plant { .. } | FaultKind::Scribble { .. } => Ok(false),
-            // These faults would require another machine, with its own clock, memory and names.
+            // These faults would require another machine, which has its own clock, memory and names.
             FaultKind::ClockStep { .. } | FaultKind::Full { .. } | FaultKind::NoThreads { .. } => {
                 Ok(false)
             }
             FaultKind::Move { .. } | FaultKind::NoName { .. } => Ok(false),
-            // A proxy does not know the right time for these, and a server does not do them on request.
+            // A proxy cannot determine when to cause these faults, and servers do not cause them on request.
             FaultKind::Useless { .. } | FaultKind::Lag { .. } | FaultKind::Rob => Ok(false),
-            // The observer does not change permissions. Tests in `tests/faults` revoke them.
+            // The torture run does not change permissions. Tests in `tests/faults` do.
             FaultKind::Hide { .. } | FaultKind::HideDirectory { .. } | FaultKind::Forbid { .. } => {
                 Ok(false)
             }
         }
     }
 
-    /// Makes a proxy lose or delay a frame.
+    /// Makes the client's proxies lose or delay a frame.
     fn meet_frame(&self, client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault) -> bool {
         let (op, nth) = (op(of), nth.into());
         match what {
@@ -105,12 +105,12 @@ impl Scene<'_> {
                     held.release();
                 }
             }),
-            // No other client can act at that exact moment.
+            // Not supported, because other clients cannot be made to act at that exact moment.
             FrameFault::Freezes(_) | FrameFault::Meets(..) => false,
         }
     }
 
-    /// Applies the fault to all proxies of a client, because it uses one at a time and may switch to any other.
+    /// Applies the fault to all proxies of a client, because the client uses one at a time and may switch to another.
     pub(crate) fn each(&self, client: usize, fault: impl Fn(&FaultProxy)) -> bool {
         self.networks.get(client).map(|network| network.iter().for_each(fault)).is_some()
     }
@@ -124,12 +124,12 @@ impl Scene<'_> {
         is_there
     }
 
-    /// Acts as an operator, who gives up if the node is deleted or the servers are unavailable.
+    /// Acts as an operator, who gives up if the node is already deleted or the servers are unavailable.
     fn operate(&self, act: impl Fn(&Probe) -> io::Result<bool>) -> Outcome<bool> {
         self.servers.ask(|probe| Ok(act(probe).unwrap_or_default())).map_err(Into::into)
     }
 
-    /// Returns the nodes of sessions at a place and below it.
+    /// Returns the ephemeral nodes at a place and below it.
     fn nodes(&self, probe: &Probe, place: Place) -> io::Result<Vec<String>> {
         let all = below(probe, &format!("{}{place}", self.root))?;
         let of_sessions = all.into_iter().filter(|(_, stat)| stat.ephemeral_owner > 0);
@@ -141,13 +141,13 @@ impl Scene<'_> {
         Ok((!nodes.is_empty()).then(|| nodes.swap_remove(nth % nodes.len())))
     }
 
-    /// Deletes a node, like an operator who assumes that its owner is dead.
+    /// Deletes a node, as an operator does who assumes that its owner is dead.
     pub(crate) fn delete(&self, probe: &Probe, node: &str) -> io::Result<bool> {
         self.recorder.state().deletes(node, now());
         delete_if_there(probe, node).map(|()| true)
     }
 
-    /// Ends the session of a client.
+    /// Ends a client's session from outside.
     pub(crate) fn expire(&self, client: usize) -> Outcome<bool> {
         let begun = now();
         let is_there = self.each(client, |proxy| drop(proxy.expire_sessions()));
@@ -160,7 +160,7 @@ impl Scene<'_> {
 
 fn op(of: Of) -> Op {
     match of {
-        // The most frequent request.
+        // Lists stand for any request, because they are the most frequent ones.
         Of::Any | Of::List => Op::GetChildren,
         Of::Create => Op::Create,
         Of::Delete => Op::Delete,

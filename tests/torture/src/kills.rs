@@ -1,5 +1,5 @@
-//! Holders that die in many ways, one after another, while a reaper runs: how soon the next one has the lock, and
-//! whether it is the only holder.
+//! Kills holders one after another, in many ways, while a reaper runs. Measures how soon the next holder has the lock,
+//! and checks that it is the only holder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,25 +21,25 @@ use crate::servers::Servers;
 
 const LOCK: &str = "/kills";
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many clients wait at a time.
+/// How many clients wait at the same time.
 const WAITING: usize = 3;
-/// The ways to die, and the signals that end the process.
+/// The ways to die, and the signal that ends the process in each case.
 const WAYS: [(&str, i32); 5] =
     [("SIGKILL", 9), ("SIGTERM", 15), ("SIGSEGV", 11), ("abort", 6), ("exit", 0)];
 
-/// What a holder prints if it has both the lock and the file.
+/// What a holder prints if it was able to lock the file as well.
 const ALONE: &str = "alone";
 
 /// The input of a holder.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Facts {
     connect: String,
-    /// The socket of the reaper, and the file that a holder locks in addition.
+    /// The socket of the reaper, and a file that each holder locks in addition.
     reaper: PathBuf,
     lock_file: PathBuf,
 }
 
-/// Kills this many holders. Returns false if two held the lock, or if a waiter had to wait until a session expired.
+/// Kills this many holders. Returns false if two held the lock, or if a waiter had to wait for a session to expire.
 pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("kills-").tempdir()?;
     let servers = Servers::start(ensemble)?;
@@ -87,12 +87,12 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     Ok(late + overlaps == 0)
 }
 
-/// Runs in the process of a holder.
+/// The main function of a holder's process.
 pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     let builder = Client::builder(&facts.connect).session_timeout(TIMEOUT);
     let client = builder.reaper(facts.reaper).connect()?;
     let lock = DistributedLock::new(&client, LOCK)?;
-    // If the process died earlier, it would die without a reaper.
+    // If the process died before it is registered, the reaper would not end its session.
     while !client.stats().is_registered {
         thread::yield_now();
     }
@@ -105,7 +105,7 @@ pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     match signal.trim().parse()? {
         0 => exit(0),
         6 => abort(),
-        // On the first SIGSEGV, the runtime only checks for a stack overflow.
+        // Sends the signal repeatedly, because on the first SIGSEGV the runtime only checks for a stack overflow.
         signal => loop {
             kill_process(getpid(), Signal::from_named_raw(signal).ok_or("no signal")?)?;
         },

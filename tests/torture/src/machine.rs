@@ -1,5 +1,5 @@
-//! Delays that the machine and the servers cause: how late a thread wakes that only sleeps, and how long a server needs
-//! for a write that does not come from the clients. Either may cost a hold or make a call late.
+//! Delays caused by the machine and the servers: how late a thread that only sleeps wakes up, and how long a server
+//! needs for a write sent by none of the clients. Either may cost a hold or make a call late.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::protocol::now;
 
 const NAP: Duration = Duration::from_millis(20);
 
-/// A measurement: when it began, how late the thread woke, and when the server had answered.
+/// A measurement: when it began, how late the thread woke up, and when the server had answered.
 type Look = (Nanos, Nanos, Option<Nanos>);
 
 /// Measures the machine and one of the servers for as long as this program runs.
@@ -40,7 +40,7 @@ impl Machine {
         machine
     }
 
-    /// Adds the measurements of its period to a history.
+    /// Adds the measurements made during a history to it.
     pub(crate) fn add_to(&self, history: &mut History) {
         let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = history.begun;

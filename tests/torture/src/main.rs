@@ -1,5 +1,5 @@
-//! The torture run: plans of the simulation, carried out by real processes against real servers. README.md explains how
-//! to run it.
+//! The torture run: real processes carry out plans of the simulation against real servers. README.md explains how to
+//! run it.
 //!
 //! ```text
 //! run: servers, and some plans at a time
@@ -12,7 +12,7 @@
 //!   the checkers of `tests/checker`
 //! ```
 //!
-//! `--replay` is another run: it compares the simulated server with a real one (replay).
+//! `--replay` is a different run, which compares the simulated server with a real one (replay).
 
 mod client;
 mod faults;
@@ -34,7 +34,7 @@ use protocol::Role;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock_simulation::plan;
 
-/// What the lock objects of the simulation's clients require of their paths.
+/// What the simulation's clients require of this module, for the paths of their lock objects.
 mod monitor {
     pub(crate) use zoolock_simulation::{READ, SECOND, identity, limit};
 }
@@ -56,7 +56,7 @@ struct Options {
     #[arg(long)]
     ensemble: bool,
     /// Instead, stop holders that write, until N holders have had a write refused because others had acquired their
-    /// locks
+    /// locks in the meantime
     #[arg(long, value_name = "N")]
     stops: Option<usize>,
     /// Instead, run the plan of this seed of the simulation
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs as a copy, which ends with the program that started it, even if the copy is stopped and cannot react.
+/// Runs this program in a role. The process ends with its parent, even if it is stopped and could not react.
 fn be(role: &str) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     match serde_json::from_str(role)? {

@@ -1,4 +1,4 @@
-//! The history of a plan, as reported by its client processes and its faults.
+//! Records the history of a plan, from the reports of its client processes and from its faults.
 
 use std::io::BufReader;
 use std::process::ChildStdout;
@@ -17,13 +17,13 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) history: History,
-    /// How many clients have completed all steps, or have ended.
+    /// How many client processes have completed all steps or have ended.
     pub(crate) idle: usize,
-    /// How many clients have stopped reporting.
+    /// How many client processes have stopped reporting.
     pub(crate) gone: usize,
     /// How many events were reported.
     pub(crate) events: u64,
-    /// Nodes that someone deletes, and when.
+    /// The names of nodes that were deleted by others than their owners, and when.
     deleted: Vec<(String, Nanos)>,
 }
 
@@ -37,13 +37,13 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the condition is met. Returns false after the limit.
+    /// Waits until the condition is met. Returns false if this takes longer than `limit`.
     pub(crate) fn wait(&self, limit: Duration, is_so: impl Fn(&State) -> bool) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), limit, |state| !is_so(state));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Records everything that a client process reports. `expire` ends its session.
+    /// Records everything that a client process reports. `expire` ends the client's session.
     pub(crate) fn listen(&self, from: Option<ChildStdout>, expire: impl Fn()) {
         let mut from = from.map(BufReader::new);
         let mut is_idle = false;
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// Records that someone deletes a node, identified by its path.
+    /// Records that the node at this path is deleted by another than its owner.
     pub(crate) fn deletes(&mut self, path: &str, at: Nanos) {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.deleted.push((name.to_owned(), at));
@@ -98,7 +98,7 @@ impl State {
         self.history.doubts.push(Doubt { process, path: None, begun, over });
     }
 
-    /// Completes the history: holders whose nodes were deleted detect that within a session timeout.
+    /// Completes the history. A holder whose node was deleted is in doubt until it has certainly detected that.
     pub(crate) fn finish(&mut self, timeout: Duration) {
         self.history.over = Some(now());
         for (name, begun) in &self.deleted {

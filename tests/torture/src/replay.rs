@@ -1,7 +1,7 @@
-//! Replays the traffic of the simulated server against a real one, and compares everything that the two send.
+//! Replays the requests to the simulated server at a real server, and compares everything that the two servers send.
 //!
-//! A seed of the simulation is run and recorded. Then, the same requests are sent to a real server, one at a time, in
-//! the order in which the simulated server carried them out. `tests/simulation/README.md` describes what is compared.
+//! First, a seed of the simulation is run and recorded. Then the same requests are sent to a real server, one by one,
+//! in the order in which the simulated server executed them. `tests/simulation/README.md` describes the comparison.
 
 mod fields;
 mod numbers;
@@ -18,7 +18,7 @@ use crate::Outcome;
 use crate::servers::{below, delete_if_there};
 use seed::{Counts, Replay};
 
-/// The operator, who has all permissions, and the hash of the password for the server's property.
+/// The operator, who has all permissions, and the hash of its password for the server's property.
 const SUPER: &[u8] = b"super:secret";
 const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
@@ -26,12 +26,12 @@ const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
     let server = Server::builder()
         .jvm_flag(&format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}"))
-        // The simulated server determines when an empty container is deleted.
+        // Keeps the server from deleting empty containers. The simulated server determines when they are deleted.
         .jvm_flag("-Dznode.container.checkIntervalMs=2000000000")
         .start()?;
     let operator = Probe::connect(server.address())?;
     operator.add_auth("digest", SUPER)?;
-    // Releases of ZooKeeper differ in what they report to clients about nodes that these may not read.
+    // Releases of ZooKeeper differ in what they report to clients about nodes that the clients may not read.
     operator.create_with_acl("/hidden", b"", &[(0, "world", "anyone")])?;
     let is_open = Probe::connect(server.address())?.exists("/hidden").is_ok();
     operator.delete("/hidden")?;
@@ -63,7 +63,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Deletes all nodes, except those that belong to the server.
+/// Deletes all nodes except the server's own.
 fn delete_all(operator: &Probe) -> io::Result<()> {
     let all = below(operator, "")?;
     let mut own = all.iter().filter(|(node, _)| !node.starts_with("/zookeeper"));

@@ -1,4 +1,4 @@
-//! Runs many plans, some at a time, and sums up the results.
+//! Runs many plans, several at a time, and sums up the results.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,21 +14,21 @@ use crate::scene::{Played, REAPER, play};
 use crate::servers::Servers;
 use crate::{Options, Outcome, stops};
 
-/// How many plans run at a time.
+/// How many plans run at the same time.
 const AT_ONCE: usize = 24;
-/// Fewer plans of guarded writes run at a time, because they keep the machine busy.
+/// The same for plans of guarded writes, which keep the machine busy.
 const GUARDS_AT_ONCE: usize = 6;
-/// One in this many plans is about guarded writes.
+/// One in this many plans has guarded writes.
 const GUARDED: u64 = 12;
-/// How many violations of a plan are shown.
+/// How many of a plan's violations are shown.
 const SHOWN: usize = 20;
-/// In one of this many plans, a client is killed, because the simulation cannot kill a real process.
+/// In one of this many plans, a client is killed. Plans do not contain this, as simulated processes cannot be killed.
 const KILLED: u64 = 3;
-/// The latest time of a kill in a plan, in milliseconds.
+/// The latest time at which a client is killed, in milliseconds.
 const LATEST_KILL: u64 = 20_000;
-/// How many plans one seed of the run has.
+/// How many plans belong to one seed of the run.
 const PLANS: u64 = 1_000_000;
-/// Pauses, work and the times of faults are divided by this, to save time.
+/// Pauses, work and the times of faults are divided by this, which saves time.
 const SHARE: u32 = 4;
 
 /// Returns the plan of a seed, or its variant with guarded writes.
@@ -38,7 +38,7 @@ pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
         stops::guard(&mut plan);
     } else if seed.is_multiple_of(KILLED) {
         let random = &mut fastrand::Rng::with_seed(seed);
-        // Some plans consist only of programs without locks.
+        // A plan may have no clients, but only programs that do not use locks.
         if let Some(client) = random.choice(0..plan.clients.len()) {
             let when = Duration::from_millis(random.u64(..LATEST_KILL));
             plan.faults.push(Fault::At { when, what: FaultKind::Kill { client } });
@@ -47,7 +47,7 @@ pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
     plan
 }
 
-/// Real threads pause and work for a shorter time than simulated ones.
+/// Shortens the time for which simulated threads would pause or work.
 pub(crate) fn shortened(time: Duration) -> Duration {
     time / SHARE
 }
@@ -61,7 +61,7 @@ struct Total {
     faults: BTreeMap<String, usize>,
 }
 
-/// Returns false if the run finds an error in zoolock.
+/// Returns false if it finds an error in zoolock.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     println!("seed {seed}");
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         let plan = options.plan.unwrap_or(seed * PLANS + sums.begun);
         let guards = options.stops.is_some()
             || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
-        // Until a server is disturbed, the loss of a hold cannot be excused by the servers.
+        // While no server has been disturbed, faults of servers cannot excuse a lost hold.
         let may_disturb_servers =
             options.plan.is_some() || sums.found.acquisitions >= options.acquisitions / 4;
         sums.begun += 1;

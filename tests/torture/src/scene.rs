@@ -1,4 +1,4 @@
-//! One plan in progress: its client processes, each behind its own proxies, all below the plan's own root.
+//! A plan in progress: client processes, each behind its own proxies, and all below the root of the plan.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -25,9 +25,9 @@ use crate::recorder::{Recorder, State};
 use crate::run::plan_of;
 use crate::servers::{Servers, below, delete_if_there};
 
-/// A plan without any event for this long hangs, because nothing in it takes as long.
+/// If a plan reports no event for this long, it hangs, because nothing in it takes so long.
 const SILENCE: Duration = Duration::from_secs(90);
-/// Shorter sessions expire on a busy machine without any fault.
+/// On a busy machine, shorter sessions expire even without faults.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Scene<'a> {
@@ -35,11 +35,11 @@ pub(crate) struct Scene<'a> {
     pub(crate) servers: &'a Servers,
     pub(crate) may_disturb_servers: bool,
     pub(crate) recorder: Recorder,
-    /// For each client, one proxy for each server.
+    /// For each client, a proxy for each server.
     pub(crate) networks: Vec<Vec<FaultProxy>>,
     pub(crate) root: String,
     processes: Vec<Mutex<Child>>,
-    /// Never carries a message, and is disconnected when all faults have to end.
+    /// Receives no message. It is disconnected when all faults have to end.
     is_over: Receiver<Infallible>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Played {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// The socket of the run's reaper, in the folder of the run. In one of `REAPED` plans, clients use it.
+/// The name of the run's reaper's socket in the folder of the run. In one of `REAPED` plans, clients use it.
 pub(crate) const REAPER: &str = "reaper";
 const REAPED: u64 = 2;
 
@@ -91,7 +91,7 @@ pub(crate) fn play(
 }
 
 impl Scene<'_> {
-    /// Runs the clients and the faults until all are over. Returns the faults that happened.
+    /// Runs the clients and the faults until all have ended. Returns the faults that occurred.
     fn carry_out_all(&self, over: Sender<Infallible>, guards: bool) -> Vec<Fault> {
         let act = |fault: Fault| match self.carry_out(fault) {
             Ok(has_happened) => has_happened.then_some(fault),
@@ -137,7 +137,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Waits until all clients have reached a stage. If nothing happens for too long, kills them all.
+    /// Waits until `count` includes all clients. If nothing happens for too long, kills all of them.
     fn await_all(&self, count: fn(&State) -> usize) {
         let are_done = |state: &State| count(state) >= self.processes.len();
         let events = || self.recorder.state().events;
@@ -159,7 +159,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Prints the last frames on the proxies of clients that hang.
+    /// Prints the last frames that passed the proxies of clients that hang.
     fn show_last_frames(&self, clients: BTreeSet<usize>) {
         for client in clients {
             for proxy in &self.networks[client] {
@@ -181,7 +181,7 @@ impl Scene<'_> {
             && self.costs_no_hold()
             && timeout >= LEAST_TIMEOUT;
         let rules = Rules {
-            // A client that was stopped is late.
+            // If a client was stopped, its calls are late.
             punctual: history.doubts.iter().all(|doubt| doubt.path.is_some()),
             outage: if is_well { Outage::Short } else { Outage::Long },
         };
@@ -197,7 +197,7 @@ impl Scene<'_> {
         Ok(Played { found, linearized, faults })
     }
 
-    /// Returns whether nothing in the plan ends a hold, or disconnects its client for long.
+    /// Returns whether nothing in the plan ends a hold, or disconnects a client for long.
     fn costs_no_hold(&self) -> bool {
         let prolongs = |step: &Step| match &step.what {
             What::Lock(acquisition) => acquisition
@@ -214,7 +214,7 @@ impl Scene<'_> {
             && !self.plan.clients.iter().flat_map(ClientPlan::steps).any(prolongs)
     }
 
-    /// Returns the guarded writes that the servers have carried out.
+    /// Returns the guarded writes that the servers have applied.
     fn carried_out(&self, probe: &Probe) -> io::Result<Vec<Carried>> {
         let all = below(probe, &format!("{}{JOURNAL}", self.root))?;
         let entry = |(node, stat): &(String, Stat)| {
@@ -225,11 +225,11 @@ impl Scene<'_> {
         all.iter().map(entry).collect()
     }
 
-    /// Checks that no session's node is left after the clients have closed or their sessions expired. Deletes the rest.
+    /// Checks that no ephemeral node is left after all clients have closed or their sessions expired. Deletes the rest.
     fn look_for_orphans(&self, timeout: Duration) -> Outcome<()> {
         let mut begun = now();
         loop {
-            // A server that starts again restarts the timeout of each session.
+            // When a server restarts, the timeouts of all sessions begin again.
             if !self.servers.were_well_since(begun) {
                 begun = now();
             }
@@ -263,7 +263,7 @@ impl Scene<'_> {
         self.recorder.state().idle >= self.processes.len()
     }
 
-    /// Waits for this time. Returns true if all faults have to end before.
+    /// Waits for this time. Returns true early if all faults have to end.
     pub(crate) fn is_over_in(&self, time: Duration) -> bool {
         self.is_over.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
     }
@@ -280,7 +280,7 @@ impl Scene<'_> {
         Ok(true)
     }
 
-    /// Sends SIGSTOP. Returns the time since which all threads of the process have been stopped, unless it has ended.
+    /// Sends SIGSTOP. Returns the time at which all threads had stopped, or `None` if the process has ended.
     pub(crate) fn stop(&self, client: usize) -> Outcome<Option<Nanos>> {
         let Some(mut process) = self.process(client) else { return Ok(None) };
         if process.try_wait()?.is_some() {
@@ -295,7 +295,7 @@ impl Scene<'_> {
         Ok(Some(since))
     }
 
-    /// Sends SIGCONT to a process that was stopped at `since`.
+    /// Sends SIGCONT to a process that has been stopped since `since`.
     pub(crate) fn resume(&self, client: usize, since: Nanos) -> Outcome<()> {
         if let Some(process) = self.process(client) {
             kill_process(Pid::from_child(&process), Signal::CONT)?;
@@ -308,7 +308,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Records that the servers have deleted nodes or a session of the client, which it will detect soon.
+    /// Records that the servers have deleted the client's nodes or session, which it will detect soon.
     pub(crate) fn doubt(&self, client: usize, begun: Nanos) {
         let timeout = self.plan.clients[client].timeout;
         self.recorder.state().doubt(client, begun, after(now(), timeout));

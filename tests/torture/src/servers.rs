@@ -1,4 +1,4 @@
-//! The ZooKeeper servers, one or an ensemble of three, and their faults. All plans share them.
+//! The ZooKeeper servers, a single one or an ensemble of three, and their faults. All plans share the servers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ use crate::protocol::now;
 
 const TICK: Duration = Duration::from_millis(500);
 const MEMBERS: usize = 3;
-/// Empty directories are removed quickly, so that nodes of `EphemeralLock`s can replace them.
+/// Servers remove empty directories quickly, so that `EphemeralLock`s can create nodes at their paths.
 const CONTAINERS: &str = "-Dznode.container.checkIntervalMs=1000";
-/// The longest fault, and the time from its end to the next one. All clients have to wait during a fault.
+/// The longest time of a fault, and the time from its end to the next one. All clients have to wait during a fault.
 const LONGEST: Duration = Duration::from_secs(3);
 const CALM: Duration = Duration::from_secs(3);
 const PROBE_ATTEMPTS: usize = 100;
@@ -25,7 +25,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Servers {
     all: All,
-    /// When the last fault ended; 0 before the first.
+    /// When the last fault ended, or 0 before the first one.
     well_since: Mutex<Nanos>,
 }
 
@@ -52,7 +52,7 @@ impl Servers {
         }
     }
 
-    /// Asks any server that answers, and tries again if it fails in the meantime.
+    /// Queries any server that answers. If the query fails, tries again.
     pub(crate) fn ask<T>(&self, ask: impl Fn(&Probe) -> io::Result<T>) -> io::Result<T> {
         let mut last = io::Error::other("no server");
         for address in self.addresses().iter().cycle().take(PROBE_ATTEMPTS) {
@@ -65,13 +65,13 @@ impl Servers {
         Err(last)
     }
 
-    /// Returns whether no fault has happened since then.
+    /// Returns whether no server fault has occurred since this time.
     pub(crate) fn were_well_since(&self, then: Nanos) -> bool {
         self.well_since.try_lock().is_ok_and(|since| *since < then)
     }
 
-    /// Causes a fault of a server, and ends it. Returns false if another fault is in progress or has just ended, or if
-    /// these servers do not support it.
+    /// Causes a fault of a server, and ends it. Returns false if a fault is in progress or has just ended, or if these
+    /// servers do not support this fault.
     pub(crate) fn fault(&self, fault: FaultKind) -> Outcome<bool> {
         let Ok(mut well_since) = self.well_since.try_lock() else { return Ok(false) };
         if now() < after(*well_since, CALM) {
@@ -98,7 +98,7 @@ impl Servers {
             }
             (FaultKind::CutOffServer { server: number, time }, Some(ensemble)) => {
                 ensemble.cut_off(number % count);
-                // Real servers would not detect a shorter fault.
+                // Real servers do not detect a shorter fault.
                 thread::sleep(time.clamp(LONGEST / 2, LONGEST));
                 ensemble.heal();
             }
@@ -117,7 +117,7 @@ impl Servers {
     }
 }
 
-/// Returns the nodes below another one, children before parents. Nodes that are deleted meanwhile are left out.
+/// Returns the nodes below this node, children before parents. Nodes that are deleted in the meantime are left out.
 pub(crate) fn below(probe: &Probe, node: &str) -> io::Result<Vec<(String, Stat)>> {
     let mut found = Vec::new();
     for name in probe.children(node)? {

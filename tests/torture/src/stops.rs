@@ -1,4 +1,4 @@
-//! Plans of guarded writes: holders that write are stopped, and continue after others have the locks and have written.
+//! Plans of guarded writes: writing holders are stopped, and resumed when others have acquired their locks and written.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ const THREADS: usize = 2;
 const ACQUISITIONS: usize = 60;
 const WRITES: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of clients stopped at a time, so that at least one is left to take over.
+/// How many clients are stopped at a time, at most, so that at least one is left to take over.
 const AT_ONCE: usize = 3;
-/// How long others may take to acquire a lock whose client is stopped: its session expires after a timeout and a tick.
+/// The limit for others to take over a stopped client's lock. Its session expires after a timeout and a tick.
 const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(3);
-/// How long requests are held. After this time, their clients would no longer wait for the answers.
+/// How long requests are delayed. After that, their clients would no longer wait for the answers.
 const REQUESTS_WAIT: Duration = Duration::from_millis(TIMEOUT.as_millis() as u64 * 2 / 9);
 const ON_THE_WAY_WITHIN: Duration = Duration::from_secs(1);
 const PLACE: Place = Place(5);
 
-/// Turns a plan into one whose clients only guard writes, all at one place.
+/// Changes a plan so that all clients make guarded writes at the same place, and do nothing else.
 pub(crate) fn guard(plan: &mut Plan) {
     let random = &mut Rng::with_seed(plan.seed);
     let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Several];
@@ -60,7 +60,7 @@ pub(crate) fn guard(plan: &mut Plan) {
 }
 
 impl Scene<'_> {
-    /// Stops clients until all have completed their steps.
+    /// Stops clients again and again, until all of them have completed their steps.
     pub(crate) fn stop_holders(&self) -> Outcome<()> {
         let random = &mut Rng::with_seed(self.plan.seed);
         while !self.is_over_in(Duration::from_millis(random.u64(100..500))) && !self.is_idle() {
@@ -73,11 +73,10 @@ impl Scene<'_> {
         let mut clients: Vec<usize> = (0..CLIENTS).collect();
         random.shuffle(&mut clients);
         clients.truncate(random.usize(1..=AT_ONCE));
-        // In most cases, requests are in flight, and arrive when others have the locks.
+        // In most cases, requests are in flight, and arrive after others have acquired the locks.
         let are_on_the_way = random.u8(..3) > 0;
-        // If the servers end the session, they close its connection, which then delivers none of these requests.
-        // Therefore, if requests are in flight, an operator deletes the nodes in most cases; otherwise, the session
-        // ends in most cases.
+        // If a session ends, the servers close its connection, so they do not receive requests in flight. Therefore, in
+        // most cases, an operator deletes the nodes if requests are in flight; otherwise, the session ends.
         let are_deleted = random.u8(..10) < if are_on_the_way { 9 } else { 1 };
         let held = if are_on_the_way { self.hold_requests(&clients) } else { Vec::new() };
         self.is_over_in(Duration::from_millis(random.u64(..40)));
@@ -106,7 +105,7 @@ impl Scene<'_> {
         stopped.into_iter().try_for_each(|(client, since)| self.resume(client, since))
     }
 
-    /// Returns when a request of each client is held, or of as many clients as are currently writing.
+    /// Delays a request of each client. Gives up after a while, because some clients may not be writing.
     fn hold_requests(&self, clients: &[usize]) -> Vec<Hold> {
         let of = |&client: &usize| {
             self.networks[client].iter().map(|proxy| proxy.hold_request(Op::Multi, 1)).collect()
@@ -125,7 +124,7 @@ impl Scene<'_> {
         open.filter(|hold| clients.contains(&hold.by.process)).collect()
     }
 
-    /// Deletes the nodes of these holds, and those of waiters in the same sessions, which would block all others.
+    /// Deletes the nodes of these holds, and the nodes of waiters in the same sessions, which would block all others.
     fn delete_nodes(&self, probe: &Probe, holds: &[HoldId]) -> std::io::Result<()> {
         let state = self.recorder.state();
         let grants = holds.iter().filter_map(|&hold| state.history.grant(hold));

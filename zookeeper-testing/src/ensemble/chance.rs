@@ -1,6 +1,6 @@
-//! Random numbers from a seed.
+//! Random numbers that depend only on a seed.
 
-/// xorshift64*.
+/// The generator xorshift64*.
 #[derive(Debug)]
 pub(super) struct Chance(u64);
 
@@ -16,9 +16,9 @@ impl Chance {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Draws a number below `end`; 0 if `end` is 0.
+    /// Draws a number below `end`, or 0 if `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        // The low bits are the weakest.
+        // The low bits are the least random.
         (self.next() >> 16) % end.max(1)
     }
 

@@ -1,4 +1,4 @@
-//! The pending events of an ensemble, in the order of their time.
+//! The pending events of an ensemble, ordered by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::settings::Time;
 use crate::access::Id;
 
-/// The destination of an answer.
+/// Where an answer has to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) server: usize,
@@ -15,7 +15,7 @@ pub(super) struct Origin {
     pub(super) number: u64,
 }
 
-/// A request of a server to its leader.
+/// A request that a server sends to its leader.
 #[derive(Debug)]
 pub(super) struct LeaderRequest {
     pub(super) origin: Origin,
@@ -27,11 +27,11 @@ pub(super) struct LeaderRequest {
 pub(super) enum What {
     Open(Time),
     Sync,
-    /// A client's request, and the identities that the client has proved.
+    /// A client's request, and the identities that the client has authenticated.
     Request(Vec<u8>, Arc<Vec<Id>>),
 }
 
-/// A pending event. Messages of a reign are void once either server has left it.
+/// A pending event. A message within a reign is dropped when either of its servers has left the reign.
 #[derive(Debug)]
 pub(super) enum Event {
     Applied { server: usize, reign: usize, upto: usize },
@@ -52,7 +52,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Returns the server and the reign, if this is a message between a server and its leader.
+    /// Returns the server and the reign if this is a message between a server and its leader.
     pub(super) fn parties(&self) -> Option<(usize, usize)> {
         match *self {
             Event::Applied { server, reign, .. }
@@ -107,8 +107,8 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Lets delayed messages arrive now, in their order. No server leaves this reign any more, and
-    /// servers leave other reigns now.
+    /// Makes delayed messages arrive now, in order. No server leaves reign `ruling` because of a delay any more, and
+    /// servers leave all other reigns now.
     pub(super) fn hasten(&mut self, ruling: Option<usize>) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
@@ -126,7 +126,7 @@ impl Events {
         self.queue.peek().map(|Entry(Reverse((time, _)), _)| *time)
     }
 
-    /// Takes the next event if it is due by then, and sets the time to that of the event.
+    /// Returns the next event if it is due by `until`, and sets the time to that of the event.
     pub(super) fn take(&mut self, until: Time) -> Option<Event> {
         self.next().filter(|time| *time <= until)?;
         let Entry(Reverse((time, _)), event) = self.queue.pop()?;

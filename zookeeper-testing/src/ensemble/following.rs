@@ -1,4 +1,4 @@
-//! The members of an ensemble: what each has applied, whom it follows, and how leaders change.
+//! The members of an ensemble: what each has applied, which leader it follows, and how leaders change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,27 +14,26 @@ use crate::terms::EventType;
 
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Whether it accepts connections.
+    /// Whether the server accepts connections.
     pub(super) up: bool,
     pub(super) reign: Option<usize>,
-    /// How many transactions it has applied, and the last of them.
+    /// How many transactions the server has applied, and the id of the last one.
     pub(super) applied: usize,
     pub(super) zxid: i64,
     pub(super) watches: ServerWatches,
-    /// Signs of life that have not reached its leader yet.
+    /// Signs of life of sessions that have not reached the leader yet.
     pub(super) touched: BTreeMap<i64, Time>,
     pub(super) is_ping_planned: bool,
-    /// When in each half of a tick the leader requests them.
+    /// The time within each half of a tick at which the leader requests the signs of life.
     phase: Time,
-    /// The delay with which it applies transactions.
+    /// The delay with which the server applies transactions.
     pub(super) lag: Time,
-    /// Until this time, no message passes between it and its leader.
+    /// Until this time, no message passes between the server and its leader.
     pub(super) cut_until: Time,
-    /// It does nothing until this time, and `held` keeps the input. `None` is the end of a
-    /// connection.
+    /// Until this time, the server does nothing, and `held` keeps its input. `None` means that a connection has ended.
     pub(super) frozen_until: Time,
     pub(super) held: VecDeque<(u64, Option<Vec<u8>>)>,
-    /// When the last message in each direction arrives.
+    /// When the last message to the leader, and the last one from it, will arrive.
     last_there: Time,
     last_back: Time,
 }
@@ -59,7 +58,7 @@ impl Member {
         }
     }
 
-    /// Ends all delays between it and its leader.
+    /// Ends all delays between the server and its leader.
     pub(super) fn heal(&mut self) {
         (self.lag, self.cut_until) = (0, 0);
         (self.last_there, self.last_back) = (0, 0);
@@ -67,7 +66,7 @@ impl Member {
 }
 
 impl Ensemble {
-    /// Returns the reign that has a quorum.
+    /// Returns the reign with a quorum, if there is one.
     pub(super) fn ruling(&self) -> Option<usize> {
         self.reigns.iter().rposition(|reign| reign.rules)
     }
@@ -80,14 +79,14 @@ impl Ensemble {
         self.servers[server].frozen_until > self.events.now
     }
 
-    /// Returns when messages can pass again between a server and its leader.
+    /// Returns from when on messages can pass between a server and its leader.
     pub(super) fn quiet_until(&self, server: usize) -> Time {
         let known = &self.servers[server];
         let leader = known.reign.map_or(server, |reign| self.reigns[reign].leader);
         known.cut_until.max(known.frozen_until).max(self.servers[leader].frozen_until)
     }
 
-    /// Returns when a message sent now between a server and its leader arrives.
+    /// Returns when a message between a server and its leader will arrive if it is sent now.
     pub(super) fn link(&mut self, server: usize, there: bool) -> Time {
         let jitter = self.chance.below(nanos(self.settings.jitter));
         let arrives = self.events.now + nanos(self.settings.hop) + jitter;
@@ -102,7 +101,7 @@ impl Ensemble {
         self.servers.len() / 2 + 1
     }
 
-    /// Returns the servers that could follow a new leader.
+    /// Returns the servers that would be able to follow a new leader.
     pub(super) fn able(&self) -> Vec<usize> {
         let is_able = |server: &usize| {
             let known = &self.servers[*server];
@@ -111,7 +110,7 @@ impl Ensemble {
         (0..self.servers.len()).filter(is_able).collect()
     }
 
-    /// Returns whether enough servers receive messages of their leader now.
+    /// Returns whether messages of the leader currently reach enough servers.
     pub(super) fn has_quorum(&self, reign: usize) -> bool {
         let hears = |server: &usize| {
             self.servers[*server].reign == Some(reign)
@@ -122,8 +121,7 @@ impl Ensemble {
 
     // ---- leaders
 
-    /// Begins the reign of a new leader. The servers that `stay` follow the old one until they
-    /// detect the change.
+    /// Begins the reign of a new leader. The servers in `stay` follow the old one until they detect the change.
     pub(super) fn elect(&mut self, leader: usize, stay: &[usize]) {
         if let Some(old) = self.ruling() {
             self.settle_proposals(old);
@@ -133,7 +131,7 @@ impl Ensemble {
         if self.servers.len() > 1 {
             self.epoch += 1;
             self.proposed = self.proposed.max(self.epoch << 32);
-            // It may count as the last transaction, but does not have to.
+            // Whether this counts as the last transaction is left open.
             if self.chance.is(0.5) {
                 self.append(Transaction::nothing(self.proposed));
             }
@@ -167,7 +165,7 @@ impl Ensemble {
         }
     }
 
-    /// Brings a server up to date, so that it serves clients.
+    /// Updates a server to the leader's state, after which it serves clients.
     fn join(&mut self, server: usize, reign: usize) {
         let upto = self.dropped + self.log.len();
         let known = &mut self.servers[server];
@@ -177,7 +175,7 @@ impl Ensemble {
         (known.last_there, known.last_back) = (0, 0);
     }
 
-    /// Makes a server follow the current leader, if it can.
+    /// Makes a server follow the current leader if that is possible.
     pub(super) fn try_to_join(&mut self, server: usize) {
         let known = &self.servers[server];
         if !known.up || known.reign.is_some() {
@@ -190,7 +188,7 @@ impl Ensemble {
         }
     }
 
-    /// Makes a server leave its leader and end all connections.
+    /// Makes a server leave its leader and close all connections.
     pub(super) fn leave(&mut self, server: usize, reign: usize) {
         let frozen_until = self.servers[server].frozen_until;
         if self.servers[server].reign != Some(reign) {
@@ -247,7 +245,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends a reign. Its followers detect this soon.
+    /// Ends a reign. Its followers detect that soon.
     fn abdicate(&mut self) {
         let Some(old) = self.ruling() else {
             return;
@@ -264,7 +262,7 @@ impl Ensemble {
         self.events.after(later, Event::Elect);
     }
 
-    /// Elects a leader, if a quorum is up and has none.
+    /// Elects a leader if there is none and enough servers are up.
     pub(super) fn elect_if_possible(&mut self) {
         if self.ruling().is_some() {
             return;
@@ -275,14 +273,14 @@ impl Ensemble {
                 let leader = able[self.chance.below(able.len() as u64) as usize];
                 self.elect(leader, &[]);
             }
-            // A server that is starting tries again.
+            // Otherwise, a server that starts will try again.
             false if self.servers.iter().all(|server| !server.up) => {}
             false => self.events.after(self.settings.tick(), Event::Elect),
         }
     }
 
-    /// Gives another server a quorum, without informing the leader. Returns false if no other
-    /// server can have one.
+    /// Gives another server the quorum, without notifying the leader. Returns false if no other server can have a
+    /// quorum.
     pub(super) fn replace_leader(&mut self) -> bool {
         let Some(old) = self.ruling() else {
             return false;
@@ -307,7 +305,7 @@ impl Ensemble {
         true
     }
 
-    /// Deposes a leader that is frozen for too long.
+    /// Deposes a leader that has been frozen for too long.
     pub(super) fn abandon(&mut self, reign: usize) {
         let leader = self.reigns[reign].leader;
         if self.reigns[reign].rules && self.is_frozen(leader) {
@@ -317,7 +315,7 @@ impl Ensemble {
 
     // ---- transactions
 
-    /// Applies committed transactions up to this one.
+    /// Applies committed transactions up to and including this one.
     pub(super) fn apply(&mut self, server: usize, upto: usize) {
         while self.servers[server].applied < upto {
             let known = &mut self.servers[server];
@@ -330,7 +328,7 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Drops the transactions that all servers have applied.
+    /// Drops transactions that all servers have applied.
     pub(super) fn settle(&mut self) {
         let serving = self.servers.iter().filter(|server| server.reign.is_some());
         let end = (self.dropped + self.log.len(), self.committed);
@@ -363,7 +361,7 @@ impl Ensemble {
         }
     }
 
-    /// Answers the client of this transaction, and ends the connections of a session that is over.
+    /// Answers the client that requested this transaction, and closes the connections of a session that has ended.
     fn answer_own(&mut self, server: usize, done: &Transaction) {
         if let Some(origin) = done.origin.filter(|origin| origin.server == server) {
             match done.kind {
@@ -392,7 +390,7 @@ impl Ensemble {
         self.plan_ping(server, reign);
     }
 
-    /// Plans the next ping. Pings are sent every half tick; those without content are skipped.
+    /// Schedules the next ping. Pings are due every half tick; pings that would have no content are skipped.
     fn plan_ping(&mut self, server: usize, reign: usize) {
         let known = &mut self.servers[server];
         if std::mem::replace(&mut known.is_ping_planned, true) {
@@ -404,7 +402,7 @@ impl Ensemble {
         self.events.at(at, Event::Pinged { server, reign });
     }
 
-    /// Answers a ping with the signs of life since the last ping.
+    /// Answers a ping with all signs of life since the previous ping.
     pub(super) fn pinged(&mut self, server: usize, reign: usize) {
         self.servers[server].is_ping_planned = false;
         let touched = std::mem::take(&mut self.servers[server].touched);
@@ -414,7 +412,7 @@ impl Ensemble {
 
     // ---- messages to clients
 
-    /// Reports a change to its watches. They end, whether or not the client may be notified.
+    /// Notifies the watches of a change. They end even if their client must not be notified.
     fn tell(&mut self, connection: u64, zxid: i64, event: EventType, path: &str, acl: &[Acl]) {
         if self.may_know(connection, acl) {
             self.tell_anyway(connection, zxid, event, path);

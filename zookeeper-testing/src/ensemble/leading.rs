@@ -1,4 +1,4 @@
-//! The work of leaders: they validate, propose and commit writes, and end sessions.
+//! What leaders do: they validate, propose and commit writes, and end sessions.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,28 +15,28 @@ use crate::terms::Refused;
 use crate::tree::{Asker, Outcome, Step, TreeOp};
 use crate::wire::Put;
 
-/// A leader's view of a session.
+/// What a leader records about a session.
 #[derive(Debug, Clone)]
 pub(super) struct Track {
     pub(super) deadline: Time,
     pub(super) is_closing: bool,
-    /// The server from which requests of this session are accepted.
+    /// The server from which the leader accepts requests of this session.
     pub(super) owner: Option<usize>,
     is_watched: bool,
 }
 
-/// The reign of one leader.
+/// The reign of a leader.
 #[derive(Debug)]
 pub(super) struct Reign {
     pub(super) leader: usize,
-    /// Whether it has a quorum.
+    /// Whether the leader has a quorum.
     pub(super) rules: bool,
     pub(super) tracks: BTreeMap<i64, Track>,
     proposed: VecDeque<Transaction>,
     last_commit: Time,
-    /// Whether it has proposals that will never be committed.
+    /// Whether the leader has proposals that it can never commit.
     is_stuck: bool,
-    /// Requests to `sync`, each with the transaction that it waits for.
+    /// Requests for `sync`, each with the transaction for which it waits.
     syncs: Vec<(i64, Origin)>,
 }
 
@@ -52,15 +52,15 @@ pub(super) struct Transaction {
     pub(super) zxid: i64,
     pub(super) session: i64,
     pub(super) kind: Kind,
-    /// `None` if no client requested it.
+    /// The client that requested it, if any.
     pub(super) origin: Option<Origin>,
-    /// The whole frame. An empty one ends the connection.
+    /// The complete frame of the answer. If it is empty, the connection is closed.
     pub(super) answer: Vec<u8>,
     pub(super) steps: Vec<Step>,
 }
 
 impl Transaction {
-    /// Creates the first transaction of a new leader.
+    /// Creates the first transaction of a new leader's reign.
     pub(super) fn nothing(zxid: i64) -> Transaction {
         let (answer, steps) = (Vec::new(), Vec::new());
         Transaction { zxid, session: 0, kind: Kind::Write, origin: None, answer, steps }
@@ -84,7 +84,7 @@ impl Reign {
 // ---- sessions
 
 impl Ensemble {
-    /// Adds a session to the table of a leader.
+    /// Adds a session to a leader's table.
     pub(super) fn track(
         &mut self,
         reign: usize,
@@ -97,7 +97,7 @@ impl Ensemble {
         self.touch(reign, session, timeout);
     }
 
-    /// Records a sign of life of a session. Returns false if the leader does not have this session.
+    /// Records a sign of life of a session. Returns false if the leader does not know the session.
     pub(super) fn touch(&mut self, reign: usize, session: i64, timeout: Time) -> bool {
         let deadline = self.settings.deadline(self.events.now, timeout);
         let track = self.reigns[reign].tracks.get_mut(&session);
@@ -125,7 +125,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends a session. Returns false if it has already ended.
+    /// Begins to end a session. Returns false if that has already happened.
     pub(super) fn close(&mut self, reign: usize, session: i64) -> bool {
         let track = self.reigns[reign].tracks.get_mut(&session);
         let Some(track) = track.filter(|track| !track.is_closing) else {
@@ -137,7 +137,7 @@ impl Ensemble {
             return true;
         }
         if self.settings.exact {
-            // The client is notified of the end of its session, not of the end of its nodes.
+            // The client is notified that its session has ended, but not that its nodes were deleted.
             self.cut(session);
         }
         let transaction = self.ending(session);
@@ -152,7 +152,7 @@ impl Ensemble {
         Transaction { session, kind: Kind::Close, steps, ..Transaction::nothing(zxid) }
     }
 
-    /// Asks a leader whether a session lives, which also counts as a sign of life.
+    /// Asks a leader whether a session is alive, which counts as a sign of life.
     pub(super) fn revalidate(
         &mut self,
         server: usize,
@@ -167,8 +167,8 @@ impl Ensemble {
         lives
     }
 
-    /// Checks that a leader accepts requests of a session from this server. An error without a code
-    /// ends the connection, as on real servers when a session has moved.
+    /// Checks that a leader accepts requests of a session from this server. If the error has no code, the connection is
+    /// closed, like that of real servers after a session has moved.
     pub(super) fn check_session(
         &mut self,
         reign: usize,
@@ -193,7 +193,7 @@ impl Ensemble {
         self.proposed
     }
 
-    /// Passes a request of a server to its leader.
+    /// Handles a request that a server has sent to its leader.
     pub(super) fn prepare(
         &mut self,
         reign: usize,
@@ -202,7 +202,7 @@ impl Ensemble {
         if let What::Sync = what {
             return self.sync(reign, origin);
         }
-        // Without a quorum, it remains a proposal.
+        // Without a quorum, the transaction remains a proposal.
         if !self.reigns[reign].rules {
             self.reigns[reign].is_stuck = true;
             return;
@@ -223,9 +223,9 @@ impl Ensemble {
         }
     }
 
-    /// Validates a request, and proposes its transaction or its refusal.
+    /// Validates a request, and proposes its transaction, or the error with which it is refused.
     fn validate(&mut self, reign: usize, origin: Origin, session: i64, frame: &[u8], ids: &[Id]) {
-        // The server decoded it before it sent it here.
+        // Never fails, because the server has decoded the request before.
         let Ok((xid, request)) = requests::request(frame) else {
             return;
         };
@@ -234,7 +234,7 @@ impl Ensemble {
             Transaction { origin: Some(origin), session, ..Transaction::nothing(zxid) };
         let asker = Asker { session, ids, zxid, wall: self.wall() };
         let refused = match request {
-            // Real servers do not check this either.
+            // As on real servers, this is not checked.
             Request::CloseSession => Ok(()),
             _ => self.check_session(reign, session, origin.server),
         };
@@ -270,7 +270,7 @@ impl Ensemble {
         self.propose(reign, transaction);
     }
 
-    /// Creates the transaction of an operator, who has all permissions.
+    /// Creates the transaction for an operator, who has all permissions.
     pub(super) fn operation(&mut self, op: TreeOp<'_>) -> Result<Transaction, Refused> {
         let (zxid, ids) = (self.next_zxid(), [access::superuser()]);
         let asker = Asker { session: 0, ids: &ids, zxid, wall: self.wall() };
@@ -328,7 +328,7 @@ impl Ensemble {
         due.into_iter().for_each(|(_, origin)| self.tell_synced(reign, origin));
     }
 
-    /// Records that a quorum has the transaction.
+    /// Records that a quorum has accepted the transaction.
     pub(super) fn append(&mut self, transaction: Transaction) {
         let Transaction { zxid, session, kind, .. } = transaction;
         self.committed = zxid;
@@ -349,8 +349,8 @@ impl Ensemble {
         self.log.push_back(Arc::new(transaction));
     }
 
-    /// Decides what happens to the proposals of an old leader: each is either in the log of the
-    /// servers that elect the next leader, or lost.
+    /// Decides what happens to each proposal of an old leader. Either the servers that elect the next leader have it in
+    /// their log, or it is lost.
     pub(super) fn settle_proposals(&mut self, old: usize) {
         let known = &mut self.reigns[old];
         let mut proposed = std::mem::take(&mut known.proposed);
@@ -366,8 +366,8 @@ impl Ensemble {
 
     // ---- syncs
 
-    /// Answers a `sync` as `Leader.processSync` does. A leader without followers also answers, if
-    /// nothing is outstanding.
+    /// Answers a `sync` as `Leader.processSync` does. A leader that has no followers also answers if nothing is
+    /// outstanding.
     fn sync(&mut self, reign: usize, origin: Origin) {
         let (last, known) = (self.proposed, &mut self.reigns[reign]);
         if known.is_stuck {
@@ -459,7 +459,7 @@ fn put_refused(out: &mut Vec<u8>, count: usize, (failed, kind): (usize, Refused)
         let error = match index.cmp(&failed) {
             Ordering::Less => 0,
             Ordering::Equal => kind.0,
-            // The operations after the refused one.
+            // Operations after the refused one were not tried.
             Ordering::Greater => Refused::NOT_TRIED.0,
         };
         answers::multi_header(out, Some((-1, error)));

@@ -1,4 +1,4 @@
-//! The work of a server for its clients: handshakes, and requests in their order.
+//! What a server does for its clients: handshakes, and requests in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::terms::{EventType, Stat};
 use crate::tree::Tree;
 use crate::wire::{Malformed, Put};
 
-/// Longer requests end the connection (`jute.maxbuffer`).
+/// The longest request (`jute.maxbuffer`). A longer one ends the connection.
 pub(crate) const LONGEST: usize = 0xf_ffff;
 
-/// A server's view of a connection.
+/// What a server records about a connection.
 #[derive(Debug)]
 pub(super) struct ServerConnection {
     pub(super) server: usize,
-    /// The session; 0 before the handshake.
+    /// The session, or 0 before the handshake.
     pub(super) session: i64,
     timeout: Time,
     phase: Phase,
     ids: Arc<Vec<Id>>,
-    /// The bytes of an incomplete frame.
+    /// The bytes of a frame that is not complete yet.
     come: Vec<u8>,
     due: VecDeque<Due>,
     last_number: u64,
@@ -38,12 +38,12 @@ pub(super) struct ServerConnection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     New,
-    /// The handshake has not been answered yet.
+    /// The handshake has arrived, but has not been answered yet.
     Greeted,
     Served,
 }
 
-/// A request that has not been answered, in order.
+/// A request without an answer. Answers are sent in the order of the requests.
 #[derive(Debug)]
 struct Due {
     number: u64,
@@ -53,15 +53,15 @@ struct Due {
 
 #[derive(Debug, PartialEq, Eq)]
 enum DueState {
-    /// The leader has it.
+    /// The leader is handling the request.
     Waits,
-    /// A read. When all earlier requests are answered, it is answered from the server's state.
+    /// A read. It is answered from the server's state when all earlier requests have been answered.
     Reads,
-    /// The answer is in `frame`.
+    /// `frame` contains the answer.
     Answered,
 }
 
-/// The connection must end.
+/// The connection must be closed.
 struct HangUp;
 
 impl From<Malformed> for HangUp {
@@ -91,7 +91,7 @@ impl ServerConnection {
     }
 }
 
-/// Takes the first frame of these bytes. Returns `None` if it is incomplete.
+/// Takes the first frame from these bytes. Returns `None` if the frame is incomplete.
 fn next_frame<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, HangUp> {
     let Some((length, rest)) = bytes.split_first_chunk() else {
         return Ok(None);
@@ -113,7 +113,7 @@ fn password(session: i64) -> Vec<u8> {
 // ---- bytes
 
 impl Ensemble {
-    /// Handles bytes of a client, in pieces of any size. Malformed bytes end the connection.
+    /// Handles bytes from a client, in pieces of any size. If they are malformed, the connection is closed.
     pub fn receive(&mut self, connection: u64, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(server) = self.connections.get(&connection).map(|known| known.server) else {
@@ -125,13 +125,13 @@ impl Ensemble {
         }
     }
 
-    /// Handles a whole frame, without its length.
+    /// Handles a complete frame, without its length.
     pub(crate) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
         self.advance(now);
         self.frame(connection, frame);
     }
 
-    /// Continues with the bytes that have arrived in the meantime.
+    /// Continues with what has arrived while the server was frozen.
     pub(super) fn thaw(&mut self, server: usize) {
         if self.is_frozen(server) {
             return;
@@ -155,7 +155,7 @@ impl Ensemble {
             come.extend_from_slice(bytes);
             rest = &come;
         }
-        // Until they have answered the handshake, servers read nothing else.
+        // Before it has answered the handshake, a server reads nothing else.
         while self.connections.get(&connection).is_some_and(|known| known.phase != Phase::Greeted) {
             match next_frame(&mut rest) {
                 Ok(Some(frame)) => self.frame(connection, frame),
@@ -192,7 +192,7 @@ impl Ensemble {
         let (server, session) = (known.server, asked.session);
         (known.phase, known.timeout) = (Phase::Greeted, timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
-        // A client must not get an older state than it has already got.
+        // A client must not be shown a state older than one it has already seen.
         if asked.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
@@ -243,7 +243,7 @@ impl Ensemble {
         }
     }
 
-    /// Sends a request to the leader.
+    /// Sends a request to the server's leader.
     fn forward(&mut self, reign: usize, asked: LeaderRequest) {
         let server = asked.origin.server;
         if self.leads(server) {
@@ -262,10 +262,10 @@ impl Ensemble {
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
         let (server, session, timeout) = (known.server, known.session, known.timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
-        // Credentials are checked at once, before requests in flight.
+        // Credentials are checked immediately, before requests in flight.
         if let Request::Auth { scheme, secret } = request {
             let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
-            // The answer does not contain a transaction.
+            // The answer does not contain a transaction's id.
             self.send(
                 connection,
                 answer(xid, 0, shown.err().map_or(0, |refused| refused.0), |_| {}),
@@ -286,7 +286,7 @@ impl Ensemble {
                 What::Request(frame.to_vec(), Arc::clone(&known.ids))
             }
             request => {
-                // Only a leader checks this.
+                // Only the leader checks the session.
                 let checked = match leads {
                     true => self.check_session(reign, session, server),
                     false => Ok(()),
@@ -320,7 +320,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Sets the answer to a write. An empty answer ends the connection.
+    /// Sets the answer to a write. If it is empty, the connection is closed.
     pub(super) fn written(&mut self, connection: u64, number: u64, answer: &[u8]) {
         if answer.is_empty() {
             return self.end(connection);
@@ -328,7 +328,7 @@ impl Ensemble {
         self.ready(connection, number, DueState::Answered, answer.to_vec());
     }
 
-    /// Answers a `sync`: the server has caught up with its leader.
+    /// Handles the end of a `sync`: the server has caught up with its leader.
     pub(super) fn synced(&mut self, connection: u64, number: u64) {
         self.ready(connection, number, DueState::Reads, Vec::new());
     }
@@ -346,7 +346,7 @@ impl Ensemble {
         self.answer_due(connection);
     }
 
-    /// Sends the answers that are ready, in order.
+    /// Sends all answers that are ready, in order.
     fn answer_due(&mut self, connection: u64) {
         loop {
             let Some(known) = self.connections.get_mut(&connection) else {
@@ -366,7 +366,7 @@ impl Ensemble {
         }
     }
 
-    /// Appends an answer of the server. It has no body if `body` fails.
+    /// Adds the server's own answer. If `body` fails, the answer contains only the error.
     fn reply(
         &mut self,
         connection: u64,
@@ -403,15 +403,15 @@ impl Ensemble {
         self.reply(connection, xid, |reading, out| reading.read(request, out));
     }
 
-    /// Returns whether this client may receive an event about a node with this ACL.
+    /// Returns whether a client may receive an event about a node that has this ACL.
     pub(super) fn may_know(&self, connection: u64, acl: &[Acl]) -> bool {
         let may = |ids: &[Id]| access::check(acl, ids, permission::READ).is_ok();
         let is_open = self.settings.rules == ReadRules::Open;
         self.connections.get(&connection).is_some_and(|known| is_open || may(&known.ids))
     }
 
-    /// Sets watches again, as `DataTree.setWatches` does. Changes since this transaction are
-    /// reported at once, whatever the ACLs are.
+    /// Sets watches again, as `DataTree.setWatches` does. Changes after this transaction are reported immediately,
+    /// whatever the ACLs.
     fn set_watches(&mut self, connection: u64, since: i64, [data, exist, child]: [Vec<&str>; 3]) {
         let Some(known) = self.connections.get(&connection) else {
             return;
@@ -447,7 +447,7 @@ impl Ensemble {
     }
 }
 
-/// A read of a server's state.
+/// A read, and the server's state that it needs.
 struct Reading<'a> {
     tree: &'a Tree,
     zxid: i64,
@@ -458,7 +458,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Appends the body of the answer.
+    /// Appends the body of the answer to the read.
     fn read(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
         let Reading { tree, zxid, ids, connection, .. } = *self;
         match request {

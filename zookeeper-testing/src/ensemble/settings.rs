@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::access::ReadRules;
 
-/// Nanoseconds since the ensemble began.
+/// Nanoseconds since the ensemble was created.
 pub(super) type Time = u64;
 
-/// Shorter sessions would end on any busy machine.
+/// Sessions with a shorter timeout would end whenever a machine is busy.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// The settings of an ensemble.
@@ -15,36 +15,36 @@ const SHORTEST: Duration = Duration::from_millis(50);
 pub struct Settings {
     /// The number of servers, all of which vote.
     pub servers: usize,
-    /// `tickTime`. A session timeout is 2 to 20 ticks, and a session ends at the next tick.
+    /// `tickTime`. Session timeouts are from 2 to 20 ticks, and a session ends at the next tick after its timeout.
     pub tick: Duration,
-    /// The least time that a message takes from one server to another.
+    /// The shortest time that a message takes between two servers.
     pub hop: Duration,
-    /// The longest additional time.
+    /// The longest additional time that a message may take.
     pub jitter: Duration,
-    /// The longest time until a quorum has a proposal. The shortest is half of it.
+    /// The longest time until a quorum has accepted a proposal. The shortest time is half of it.
     pub quorum: Duration,
-    /// How long a server continues at most without its leader, or a leader without a quorum.
+    /// The longest time for which a server continues without its leader, or a leader without a quorum.
     pub sync_limit: Duration,
     /// What clients can find out about nodes that they may not read.
     pub rules: ReadRules,
-    /// The longest time between two searches for empty containers.
+    /// The longest time between two searches for containers that are empty.
     pub containers: Duration,
-    /// The first instant, in milliseconds since 1970.
+    /// The time at the beginning, in milliseconds since 1970.
     pub wall: i64,
     /// Whether pings are answered before requests in flight.
     pub overtaking: bool,
-    /// Whether events have the transaction's number, as in servers from 3.9 on.
+    /// Whether events contain the id of their transaction, as in ZooKeeper from 3.9 on.
     pub numbered_events: bool,
-    /// How often a server reports that it is overloaded (`THROTTLEDOP`).
+    /// The share of requests that a server refuses because it is overloaded (`THROTTLEDOP`).
     pub throttle: f64,
-    /// Whether nothing depends on chance. Sessions are then as short as clients request, from 50 ms
-    /// on. They end exactly in time, not at the next tick, and their connections end first. Empty
-    /// containers are removed in time.
+    /// Whether nothing is left to chance. Session timeouts are then as short as clients request, down to 50 ms. A
+    /// session ends exactly at its timeout and not at the next tick, and its connection ends first. Empty containers
+    /// are removed exactly on time.
     pub exact: bool,
-    /// Whether committed transactions are kept until they are taken.
+    /// Whether committed transactions are recorded until they are taken.
     pub recorded: bool,
-    /// Whether sessions are like those of ClickHouse Keeper: each ends with its connection, cannot
-    /// be resumed, and does not have a password.
+    /// Whether sessions behave like those of ClickHouse Keeper, which end with their connection, cannot be resumed, and
+    /// have no password.
     pub keeper: bool,
 }
 
@@ -79,7 +79,7 @@ impl Settings {
         nanos(self.tick).max(1)
     }
 
-    /// Returns the timeout that a session gets, in whole milliseconds.
+    /// Returns the timeout that is granted to a session, in whole milliseconds.
     pub(super) fn granted(&self, asked: i32) -> Time {
         let asked = Duration::from_millis(u64::try_from(asked).unwrap_or_default());
         let granted = match self.exact {
@@ -89,11 +89,11 @@ impl Settings {
         granted.as_millis() as Time * 1_000_000
     }
 
-    /// Returns when a session ends whose last sign of life is now.
+    /// Returns when a session ends if its last sign of life is now.
     pub(super) fn deadline(&self, now: Time, timeout: Time) -> Time {
         match self.exact {
             true => now + timeout,
-            // As in `ExpiryQueue.roundToNextInterval`.
+            // Like `ExpiryQueue.roundToNextInterval`.
             false => ((now + timeout) / self.tick() + 1) * self.tick(),
         }
     }

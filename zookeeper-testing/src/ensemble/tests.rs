@@ -1,4 +1,4 @@
-//! How an ensemble treats clients that speak its protocol by hand.
+//! How an ensemble treats clients whose requests are encoded by hand.
 
 mod client;
 mod leaders;
@@ -14,16 +14,16 @@ use crate::wire::Reader;
 
 const TICK: Duration = Duration::from_millis(500);
 
-/// What a connection was sent.
+/// What was sent on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
-    /// A session, 0 for one that is over.
+    /// The id of a session, or 0 if the session has ended.
     Session(i64),
     Answer {
         xid: i32,
         code: i32,
     },
-    /// Kind and path.
+    /// The kind of an event, and its path.
     Event(i32, String),
     End,
 }
@@ -43,12 +43,12 @@ impl World {
         let ensemble = Ensemble::new(settings, seed, now);
         let (seen, is_greeted) = (BTreeMap::new(), BTreeMap::new());
         let mut world = World { ensemble, now, seen, is_greeted, last_xid: 0 };
-        // Whoever has not joined yet joins.
+        // Servers that have not joined the leader yet join now.
         world.run(TICK * 2);
         world
     }
 
-    /// Lets everything happen that is due in this time.
+    /// Lets everything happen that is due within this time.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(next) = self.ensemble.next().filter(|next| *next <= end) {
@@ -90,7 +90,7 @@ impl World {
         Seen::Answer { xid, code }
     }
 
-    /// Runs for a while, until something new has been sent to a connection.
+    /// Runs until something new has been sent on a connection, but not for long.
     fn wait(&mut self, connection: u64) -> Option<Seen> {
         self.collect();
         let end = self.now + TICK * 40;
@@ -106,7 +106,7 @@ impl World {
         self.seen.get(&connection).map_or(&[], Vec::as_slice)
     }
 
-    /// What no test has waited for yet.
+    /// Returns everything sent on a connection that no test has waited for yet.
     fn take(&mut self, connection: u64) -> Vec<Seen> {
         self.collect();
         self.seen.remove(&connection).unwrap_or_default()
@@ -127,7 +127,7 @@ impl World {
         connection
     }
 
-    /// A new session on this server.
+    /// Opens a new session on this server.
     fn open(&mut self, server: usize, timeout: Duration) -> (u64, i64) {
         let connection = self.greet(server, timeout, 0);
         match self.wait(connection) {
@@ -148,7 +148,7 @@ impl World {
         self.last_xid
     }
 
-    /// The code of the answer to the last request, which comes next.
+    /// Returns the code of the answer to the last request, which must be the next message.
     fn answer(&mut self, connection: u64) -> i32 {
         match self.wait(connection) {
             Some(Seen::Answer { xid, code }) if xid == self.last_xid => code,

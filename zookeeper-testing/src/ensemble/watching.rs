@@ -1,8 +1,8 @@
-//! The watches on one server.
+//! The watches on a server.
 
 use std::collections::BTreeMap;
 
-/// The connections that watch, by path, in the order in which their watches were set.
+/// The connections that watch each path, in the order in which they have set their watches.
 #[derive(Debug, Default)]
 pub(super) struct ServerWatches {
     data: Paths,
@@ -49,7 +49,7 @@ impl ServerWatches {
         self.data.0.keys()
     }
 
-    /// Ends the watches of a node itself. Returns their connections.
+    /// Ends the watches of a node's data and deletion. Returns their connections.
     pub(super) fn take_data(&mut self, path: &str) -> Vec<u64> {
         self.data.take(path)
     }
@@ -58,7 +58,7 @@ impl ServerWatches {
         self.child.take(path)
     }
 
-    /// Ends the watches of a deleted node. Returns the connections of all of them, each once.
+    /// Ends all watches of a deleted node. Returns their connections, each of them once.
     pub(super) fn take_all(&mut self, path: &str) -> Vec<u64> {
         let mut watching = self.take_data(path);
         for connection in self.child.take(path) {

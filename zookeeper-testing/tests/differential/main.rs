@@ -1,9 +1,9 @@
-//! The server compared with a real one. The same random operations by the same clients must give the same answers and
-//! events on both. They depend only on a seed, which a failure reports. The comparison covers names, data, errors,
-//! versions, transactions, ACLs and owners, but not clocks or the order of children.
+//! Compares the server with a real one. The same random operations by the same clients must result in the same answers
+//! and events on both. The operations depend only on a seed, which is reported in case of a failure. Names, data,
+//! errors, versions, transactions, ACLs and owners are compared, but not clocks or the order of children.
 //!
-//! Releases differ in the events for a client that may not read a node. The test first determines the rules
-//! of the real server, and the other one follows them.
+//! Releases of ZooKeeper differ in which events they send to a client that may not read a node. Therefore, the test
+//! first determines the rules of the real server, and configures the other one to follow them.
 
 mod side;
 mod step;
@@ -22,7 +22,7 @@ use step::{Change, Step, USER, What};
 const SEEDS: u64 = 12;
 const STEPS: usize = 250;
 
-/// All schedules together must reach each outcome at least this often.
+/// All schedules together must produce each of these outcomes at least this often.
 const OFTEN: usize = 3;
 const NEEDED: &[(&str, &[&str])] = &[
     ("NoAuth", &["GetData", "GetChildren", "GetAcl", "SetAcl"]),
@@ -36,11 +36,11 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("Ok", &["Multi", "Deletes"]),
 ];
 
-/// The client with the credentials of [`USER`], and the one without them.
+/// The index of the client with the credentials of [`USER`], and of the one without any.
 const OWNER: usize = 0;
 const NOBODY: usize = 2;
 
-/// An ACL for the owner alone.
+/// Returns an ACL that allows only the owner.
 fn private() -> Vec<Acl> {
     vec![Acl::new(Permissions::ALL, "digest", USER)]
 }
@@ -54,7 +54,7 @@ fn set_data(path: &str) -> Step {
     Step(OWNER, What::Write(Change::SetData(path.to_owned(), vec![7], None)))
 }
 
-/// The rules that a server follows, determined by its behaviour.
+/// Determines the rules that a server follows from its behaviour.
 fn rules_of(server: SocketAddr) -> ReadRules {
     let mut side = Side::new(server, "/rules/tree");
     let (hidden, later) = ("/rules/tree/hidden", "/rules/tree/later");
@@ -71,7 +71,7 @@ fn rules_of(server: SocketAddr) -> ReadRules {
     }
 }
 
-/// A real server and another one with its rules. The real one deletes no container by itself.
+/// Starts a real server, and another one that follows its rules. The real one does not delete containers by itself.
 fn servers() -> (Server, testing::Server, ReadRules) {
     let real = Server::builder().jvm_flag("-Dznode.container.checkIntervalMs=2000000000").start();
     let real = real.expect("a server");
@@ -79,7 +79,7 @@ fn servers() -> (Server, testing::Server, ReadRules) {
     (real, testing::Server::start_with(rules).expect("a server"), rules)
 }
 
-/// Takes a step on both sides, expects the same result, and appends it to the log.
+/// Takes a step on both sides, expects that the results are the same, and appends them to the log.
 fn take(sides: &mut [Side; 2], step: &Step, log: &mut Vec<String>, name: &str) -> Seen {
     let [expected, seen] = sides.each_mut().map(|side| side.take(step));
     log.push(format!("{} {step:?}: {} {:?}", log.len(), expected.text, expected.events));
@@ -120,7 +120,7 @@ fn test_server_answers_and_notifies_like_a_real_one() {
     assert!(told > STEPS / 4 && unsorted.iter().all(|count| *count > 0), "it is no test");
 }
 
-/// Each kind of event after a change of the ACL, and the watches that stay silent.
+/// Covers each kind of event after the ACL has changed, and watches that report nothing.
 #[test]
 fn test_server_denies_reads_like_a_real_one() {
     let (real, ours, rules) = servers();
@@ -137,14 +137,14 @@ fn test_server_denies_reads_like_a_real_one() {
         create(path, Acl::open()),
         data(),
         children(),
-        // Two events that may be hidden, and no others once the client may read the node again.
+        // First two events that may be hidden, and then those that are sent because the client may read the node again.
         set_acl(private()),
         set_data(path),
         create(child, Acl::open()),
         set_acl(Acl::open()),
         set_data(path),
         delete(child),
-        // `exists` on a present node and on a future one.
+        // `exists` on a node, and on one that does not exist yet.
         exists(path),
         exists(later),
         set_acl(private()),
@@ -152,20 +152,20 @@ fn test_server_denies_reads_like_a_real_one() {
         exists(path),
         create(later, private()),
         exists(later),
-        // Watches that are set without a read.
+        // Watches that are set without reading.
         set_acl(Acl::open()),
         watches(None),
         set_acl(private()),
         set_data(path),
-        // Both kinds of watches, and one event.
+        // Both kinds of watches, which report a single event.
         set_acl(Acl::open()),
         data(),
         children(),
         set_acl(private()),
         delete(path),
     ];
-    // A client that returns is notified of missed and hidden changes, whether or not it may read the nodes. Two
-    // nodes have changed.
+    // A client that reconnects is notified of missed and of hidden changes, whether or not it may read the nodes. Two
+    // nodes have changed in the meantime.
     let missed = [
         create(path, Acl::open()),
         data(),
@@ -173,7 +173,7 @@ fn test_server_denies_reads_like_a_real_one() {
         Step(NOBODY, What::Away(vec![Change::SetData(path.to_owned(), vec![8], None)])),
         set_acl(Acl::open()),
         set_data(path),
-        // What has changed since then is also reported at once.
+        // Changes since that transaction are reported immediately as well.
         set_acl(private()),
         watches(Some(0)),
         set_acl(Acl::open()),

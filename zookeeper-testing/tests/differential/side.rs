@@ -1,4 +1,4 @@
-//! One of the two servers, and its clients.
+//! One of the two servers that are compared, and its clients.
 
 use std::net::SocketAddr;
 use std::slice::from_ref;
@@ -16,9 +16,9 @@ const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) struct Side {
     clients: Vec<Client>,
-    /// The transaction that created the root. Other transactions are counted from it.
+    /// The transaction that created the root. All other transactions are counted from it.
     base: i64,
-    /// The number of child lists without an order.
+    /// The number of lists of children, which are in any order.
     pub(crate) unsorted: usize,
 }
 
@@ -29,7 +29,7 @@ struct Client {
     events: Receiver<WatchedEvent>,
 }
 
-/// The result of a step, without what differs between two equivalent servers.
+/// The result of a step, without anything in which two equivalent servers may differ.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) text: String,
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The name of the error, or `Ok`.
+    /// Returns the name of the error, or `Ok`.
     pub(crate) fn outcome(&self) -> &str {
         let error = self.text.strip_prefix("Err(").and_then(|text| text.split(')').next());
         error.unwrap_or("Ok")
@@ -61,14 +61,14 @@ impl Side {
             Client { zk: connect(&proxy, index), proxy, watcher, events }
         };
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-        // The root's parent numbers the nodes beside it, so the parent is new as well.
+        // The numbers of the root's siblings depend on the parent, so the parent is new as well.
         let (parent, _) = root.rsplit_once('/').expect("a path");
         clients[0].zk.create_all(parent, &Acl::open(), CreateMode::Persistent).expect("a parent");
         let made = clients[0].zk.create(root, b"", &Acl::open(), CreateMode::Persistent);
         Side { clients, base: made.expect("the root").1.czxid, unsorted: 0 }
     }
 
-    /// Ends all sessions, so that their transactions do not come between those of the next side.
+    /// Ends all sessions, so that their transactions do not interfere with the next side's.
     pub(crate) fn close(self) {
         self.clients.iter().for_each(|client| client.zk.close().expect("an answer"));
     }
@@ -103,7 +103,7 @@ impl Side {
                 self.done(zk.set_watches(since, paths, watcher))
             }
             What::GetAcl(path) => self.text(zk.get_acl(path), |(acl, stat)| {
-                // `auth` stands for all identities of a connection, in any order.
+                // `auth` is replaced by all identities of a connection, in any order.
                 let mut acl: Vec<_> = acl.iter().map(|entry| format!("{entry:?}")).collect();
                 acl.sort_unstable();
                 format!("{acl:?} {}", self.stat(stat))
@@ -143,11 +143,11 @@ impl Side {
         };
         let mut events = Vec::new();
         for (index, client) in self.clients.iter().enumerate() {
-            // Earlier events come before this answer.
+            // All earlier events arrive before this answer.
             client.zk.exists("/").expect("an answer");
             events.extend(client.events.try_iter().map(|event| (index, event)));
         }
-        // The nodes of a session are deleted, and watches are set again, in any order.
+        // When a session ends or watches are set again, the events may arrive in any order.
         if matches!(what, What::Reopen | What::Away(_) | What::AddAuth(..)) {
             events.sort_by_key(|(index, event)| (*index, format!("{event:?}")));
         }

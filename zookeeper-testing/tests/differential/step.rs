@@ -1,4 +1,4 @@
-//! Random steps, the same on both sides.
+//! Random steps, which are the same on both sides.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zoolock_zookeeper::{Acl, CreateMode, Permissions};
 /// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
 
-/// One action, and the client that takes it.
+/// An action, and the index of the client that takes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Step(pub(crate) usize, pub(crate) What);
 
@@ -17,7 +17,7 @@ pub(crate) enum What {
     Exists(String, bool),
     GetData(String, bool),
     GetChildren(String, bool),
-    /// Watches since this transaction, counted from the root's, or `None` for all of the future.
+    /// Sets watches since this transaction, which is counted from the root's, or for the future if it is `None`.
     SetWatches(Option<i64>, Vec<String>),
     GetAcl(String),
     SetAcl(String, Vec<Acl>, Option<i32>),
@@ -25,9 +25,9 @@ pub(crate) enum What {
     Sync(String),
     Write(Change),
     Multi(Vec<Change>),
-    /// The session ends, and the client opens another one.
+    /// The client ends its session, and opens another one.
     Reopen,
-    /// The client is disconnected while the next client does this.
+    /// The client is disconnected while the next client makes these changes.
     Away(Vec<Change>),
 }
 
@@ -55,7 +55,7 @@ impl Step {
                 let more = (0..rng.usize(..4)).map(|_| self::path(rng, root, known));
                 What::SetWatches(since, more.chain([path]).collect())
             }
-            // All clients keep all permissions for the root.
+            // The root's ACL does not change, so that all clients keep all permissions for it.
             78..90 if path != root => What::SetAcl(path, acl(rng), version(rng)),
             78..92 => What::Sync(path),
             92..95 => {
@@ -68,7 +68,7 @@ impl Step {
         Step(rng.usize(..CLIENTS), what)
     }
 
-    /// The name of the step or of its only change, for counts.
+    /// Returns the name of the step, or of its only change, under which it is counted.
     pub(crate) fn name(&self) -> String {
         let text = match &self.1 {
             What::Multi(all) if matches!(all[..], [Change::Delete(..), Change::Delete(..)]) => {
@@ -98,7 +98,7 @@ fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     let create = |path, acl, mode| Change::Create(path, vec![1], acl, mode);
     let numbered = known.iter().rev().take(12).find(|path| path.contains("/n-"));
     match (rng.u32(..4), numbered.and_then(|path| path.rsplit_once('/'))) {
-        // A container that comes with its first node, and goes with its last one.
+        // A container that is created with its first node, and deleted with its last one.
         (0, _) => vec![
             create(parent.clone(), acl(rng), CreateMode::Container),
             create(format!("{parent}/n-"), Acl::open(), CreateMode::EphemeralSequential),
@@ -111,7 +111,7 @@ fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     }
 }
 
-/// An existing path, one below it, or one that may exist.
+/// Returns an existing path, a path below one, or a path that may exist.
 fn path(rng: &mut Rng, root: &str, known: &[String]) -> String {
     let name = |rng: &mut Rng| ["a", "b", "c", "\u{e9}"][rng.usize(..4)];
     let recent = &known[known.len().saturating_sub(12)..];
@@ -138,10 +138,10 @@ fn mode(rng: &mut Rng) -> CreateMode {
     }
 }
 
-/// The `digest` credentials of each client from its start. The last client has none.
+/// The `digest` credentials that each client has from its start. The last client has none.
 pub(crate) const OWN: [Option<&str>; CLIENTS] = [Some("user:secret"), Some("other:word"), None];
 
-/// Further credentials that a client may add. The last scheme is unknown to servers.
+/// More credentials, which a client may add. Servers do not know the last scheme.
 const SECRETS: [(&str, &str); 5] = [
     ("digest", "user:secret"),
     ("digest", "other:word"),
@@ -153,7 +153,7 @@ const SECRETS: [(&str, &str); 5] = [
 pub(crate) const USER: &str = "user:5w9W4eL3797Y4Wq8AcKUPPk8ha4=";
 const OTHER: &str = "other:tz05ELVFBMUiiBYibDY6e+xrsto=";
 
-/// The ids that an ACL may name.
+/// The ids that may occur in an ACL.
 const IDS: &[(&str, &[&str])] = &[
     ("world", &["anyone"]),
     ("digest", &[USER, USER, OTHER]),
@@ -161,7 +161,7 @@ const IDS: &[(&str, &[&str])] = &[
     ("ip", &["127.0.0.1", "127.1.2.3/8", "127.0.0.2", "10.0.0.0/8"]),
 ];
 
-/// Ids that servers only just accept or refuse.
+/// Ids at the limit of what servers accept.
 const ODD_IDS: &[(&str, &[&str])] = &[
     ("nonsense", &["x"]),
     ("super", &[""]),
@@ -172,7 +172,7 @@ const ODD_IDS: &[(&str, &[&str])] = &[
     ("ip", &["127.0.0.1/0", "127.0.0.1/33", "127.0.0.1/x", "127.0.0.1/8/8"]),
 ];
 
-/// Many ACLs are open; otherwise, the clients could soon do nothing.
+/// Returns an ACL. Many are open, because otherwise the clients could soon do nothing any more.
 fn acl(rng: &mut Rng) -> Vec<Acl> {
     match rng.u32(..16) {
         0 => Vec::new(),

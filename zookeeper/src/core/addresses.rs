@@ -178,7 +178,7 @@ mod tests {
     }
 
     impl Story {
-        /// The first round has begun.
+        /// Begins with the first round.
         fn new(servers: &str) -> Story {
             let hosts = HostList::parse(servers).expect("a connect string").hosts;
             let (now, tried) = (Instant::now(), Vec::new());
@@ -192,7 +192,7 @@ mod tests {
             self.addresses.resolved(name, ips.iter().map(address).collect());
         }
 
-        /// The next round begins. Returns the names to resolve.
+        /// Begins the next round, and returns the names to resolve.
         fn round(&mut self) -> Vec<String> {
             self.tried.clear();
             self.addresses.age();
@@ -204,7 +204,7 @@ mod tests {
             self.addresses.next(is_tried, is_resuming, self.now, PATIENCE)
         }
 
-        /// Returns all targets that can be tried now, to resume or not.
+        /// Returns all targets that may be tried now, either to resume or not.
         fn all(&mut self, is_resuming: bool) -> Vec<String> {
             let mut all = Vec::new();
             while let Next::Try(target) = self.next(is_resuming) {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(under_way.len(), 1);
         assert_eq!(under_way[0].to_string(), "10.0.0.2:1");
         assert!(under_way[0].is_confirmed);
-        // Now that the address is confirmed, it may be tried again.
+        // The address has been confirmed, so it may be tried again.
         assert_eq!(story.all(true), ["10.0.0.2:1", "10.0.0.3:1"]);
     }
 }

@@ -187,7 +187,7 @@ mod tests {
             ("::1:2182", "[::1:2182]:2181"),
             ("[2001:DB8:0:0::1]:2182", "[2001:db8::1]:2182"),
             ("[::ffff:10.0.0.1]:2182", "[::ffff:10.0.0.1]:2182"),
-            // Of several equal servers, only the first one is kept.
+            // If servers are equal, only the first one is kept.
             ("a,b,a:2181,c,b", "a:2181,b:2181,c:2181"),
             ("a:1,a:2,a:1", "a:1,a:2"),
             ("A,a", "A:2181"),

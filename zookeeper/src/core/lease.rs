@@ -136,7 +136,7 @@ impl Lease {
     /// stays over.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
-        // Not by the monotonic clock.
+        // The lease ended by another clock than the monotonic one.
         let ends_early = remaining.is_zero() && !self.over && now.monotonic < self.end();
         let was_suspended = now.boot.saturating_sub(self.certified.boot) >= self.length();
         sys::reached_if(ends_early && was_suspended, "a lease ends while its machine is suspended");
@@ -216,7 +216,7 @@ mod tests {
         let (start, timeout) = (Moment::now(), Duration::from_secs(8));
         let at = |milliseconds| start.after(Duration::from_millis(milliseconds));
         let mut lease = Lease::new(timeout, start, at(10).monotonic);
-        // The write certifies the request that was settled when the write was sent.
+        // The write certifies the request that had been settled when the write was sent.
         let (late, settled) = (at(2100), lease.settled(at(2100).monotonic));
         for (sent, answered, proof) in [(2500, 2510, Proof::Server), (4600, 4610, Proof::Leader)] {
             let settled = lease.settled(at(sent).monotonic);

@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Verdicts of ZooKeeper 3.8.0's own `PathUtils.validatePath`.
+    /// Verdicts of ZooKeeper 3.8.0's own `PathUtils.validatePath`, here and below.
     const GOOD: &[&str] = &[
         "/", "/a", "/a/b/c", "/...", "/.../a", "/a./b", "/a../b", "/.a", "/..a", "/.a./..b",
         "/a. /b",
@@ -62,7 +62,7 @@ mod tests {
         "", "a", " /a", "//", "/a/", "/a//b", "//a", "/.", "/..", "/./a", "/../a", "/a/.", "/a/..",
         "/a/./b", "/a/../b",
     ];
-    /// Both sides of every boundary.
+    /// Characters on both sides of every boundary, here and below.
     const GOOD_CHARS: &[char] = &[
         ' ', ',', ':', '*', '?', '\\', '~', '\u{a0}', '\u{e9}', '\u{d7ff}', '\u{f900}', '\u{feff}',
         '\u{ffef}',

@@ -219,7 +219,7 @@ mod tests {
             let seen = Challenge::read(&token).expect_err(&token);
             println!("{seen}: {token:.80}");
         }
-        // The challenge is cut at every position, and every byte is replaced by every other value.
+        // Cuts the challenge at every position, and replaces every byte by every other value.
         for at in 0..good.len() {
             drop(Challenge::read(&good[..at]));
             for byte in 0..=u8::MAX {

@@ -139,7 +139,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Tries that begin at an instant, from which all times below are counted.
+    /// Tries that begin at `start`, from which all times below are counted.
     struct Story {
         start: Instant,
         tries: Tries,
@@ -178,7 +178,7 @@ mod tests {
         story.greet(later);
         assert_eq!(story.next(later), later, "it begins anew");
 
-        // Even a short lease outlives the pauses.
+        // Even a short lease is not used up by the pauses.
         let (short, mut tries, mut now) = (ms(200), Tries::new(story.start), story.start);
         for _ in 0..FREE * 4 {
             tries.greeted(now, short);

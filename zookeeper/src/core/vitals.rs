@@ -157,14 +157,14 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A connection, and the instant before its connect, from which all times below are counted.
+    /// A connection, and the instant before it was opened, from which all times below are counted.
     struct Story {
         start: Moment,
         vitals: Vitals,
     }
 
     impl Story {
-        /// The first answer comes at 10 ms.
+        /// Begins with a first answer at 10 ms.
         fn new() -> Story {
             let start = Moment::now();
             let lease = Lease::new(T, start, start.monotonic + ms(10));
@@ -207,10 +207,10 @@ mod tests {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         story.read(ms(7020), ms(7030));
-        // The first read is old enough for the heartbeat to certify it.
+        // The first read is so old that the heartbeat certifies it.
         let heartbeat = story.send(ms(10_020), true);
-        // The second read has been the newest for a quarter of the session timeout, so this read
-        // replaces it as the newest.
+        // For a quarter of the session timeout, the second read has been the newest, so this read
+        // replaces it.
         story.read(ms(10_025), ms(10_030));
         story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
         let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn renewal_after_a_stall_counts_from_the_youngest_request() {
-        // The server answers both requests when it continues.
+        // The server answers both requests after it has been resumed.
         let end = ms(10_900);
         for last in [ms(10_000), end] {
             let mut story = Story::new();

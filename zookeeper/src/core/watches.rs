@@ -185,11 +185,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often listeners were compared.
+        /// How often listeners have been compared.
         static LOOKS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A listener with a number.
+    /// A listener that is identified by a number.
     #[derive(Debug, Clone)]
     struct Ear(u32);
 

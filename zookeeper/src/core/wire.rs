@@ -141,7 +141,7 @@ mod tests {
         let list = Reader(&bytes).list(4, Reader::int).expect("a list");
         println!("{list:?}, {} places", list.capacity());
         assert_eq!((list.len(), list.capacity()), (3, 3));
-        // The list would need 16 GiB.
+        // A list with this many elements would need 16 GiB.
         bytes[..4].copy_from_slice(&i32::MAX.to_be_bytes());
         let refused =
             Reader(&bytes).list(4, |_| -> Result<i64, Malformed> { panic!("no element") });

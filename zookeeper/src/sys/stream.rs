@@ -38,8 +38,8 @@ impl Stream {
         let Ok(peer) = self.0.peer_addr() else {
             return Ok(false);
         };
-        // A connection to a port of the ephemeral range that has no listener can be connected to
-        // itself.
+        // If a port of the ephemeral range has no listener, a connection to it can end up connected
+        // to itself.
         if self.0.local_addr()?.as_socket() == peer.as_socket() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }

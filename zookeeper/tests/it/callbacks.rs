@@ -1,4 +1,4 @@
-//! Callbacks at a given time, deferred ones, and slow ones.
+//! Callbacks: scheduled ones, deferred ones, and slow ones.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +16,7 @@ fn timer_calls_back_at_its_instant_and_survives_panics() {
     let (sender, called) = unbounded();
     let begun = Instant::now();
     let at = |milliseconds| begun + Duration::from_millis(milliseconds);
-    // No callback runs before all are scheduled.
+    // No callback runs until all of them have been scheduled.
     let (all_asked, asking) = bounded::<()>(0);
     client.call_at(begun, move || {
         let _ = asking.recv();
@@ -83,7 +83,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     };
     (0..MOST + 5).for_each(call);
     drop(block);
-    // Waiting callbacks are called in their order, before later ones.
+    // Callbacks that wait are called in order, and before later ones.
     for number in 0..MOST {
         assert_eq!(told.recv_timeout(SOON), Ok((number, aside)));
     }
@@ -94,7 +94,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     });
 }
 
-/// The timer reports the end of the lease to a slow listener; meanwhile, the reader has the next event.
+/// The timer reports to a slow listener that the lease has ended. Meanwhile, the reader has another event.
 #[test]
 fn slow_listener_keeps_the_order_of_events() {
     let stage = Stage::new("order", SHORT);
@@ -115,14 +115,14 @@ fn slow_listener_keeps_the_order_of_events() {
     stage.proxy.restore();
     wait_until("there is a connection", SOON, || stage.proxy.connections() > connections);
     let kind = |event: SessionEvent| event.kind;
-    // Longer than the reader takes to return if it does not wait for the listener.
+    // Long enough for the reader to go on if it does not wait for the listener.
     let mut kinds = vec![events.recv_timeout(SOON).map(kind).unwrap()];
     kinds.extend(events.recv_timeout(BRIEFLY).map(kind));
     drop(release);
     while kinds.len() < 3 {
         kinds.push(events.recv_timeout(SOON).map(kind).unwrap());
     }
-    // The session is then resumed or expired.
+    // After these two events, the session is either resumed or expired.
     assert_eq!(kinds[..2], [SessionEventKind::Suspended, SessionEventKind::LeaseEnded]);
     drop(keeper);
 }

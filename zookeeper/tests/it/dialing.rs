@@ -1,4 +1,4 @@
-//! Connecting without a server: its cost, its end, and its log lines.
+//! Connecting without a server: what it costs, how it ends, and its log lines.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
@@ -13,19 +13,19 @@ use crate::util::{
     Events, SESSION, SHORT, SOON, client_of, in_own_process, logged, of_clients, said, shared_proxy,
 };
 
-/// An address that neither accepts nor refuses connections, as long as the other values are kept.
+/// Returns an address that neither accepts nor refuses connections while the other values are kept.
 fn black_hole() -> (String, (Socket, Vec<TcpStream>)) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
-    // These fill the listener's queue.
+    // These connections fill the listener's queue.
     let queue = std::iter::from_fn(connect).collect();
     (address.to_string(), (listener, queue))
 }
 
-/// The processor time of this process.
+/// Returns the processor time that this process has used.
 fn used() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap()
 }
@@ -56,10 +56,10 @@ fn client_dropped_while_it_dials_ends_at_once() {
             let builder = ZooKeeper::builder(&address).session_timeout(SESSION);
             said(builder.connect_timeout(Duration::from_millis(100)).connect());
             wait_until("its threads have ended", SOON, || of_clients() == 0);
-            // Connecting may take three seconds.
+            // If ending waited for the attempt to connect, it might take three seconds.
             begun.elapsed() < Duration::from_secs(1)
         };
-        // A busy machine may be late.
+        // On a busy machine, a client may end late.
         assert!((0..10).any(ends_at_once), "each waited for its dial");
     });
 }
@@ -72,12 +72,12 @@ fn outage_of_several_servers_is_one_log_line() {
     let servers = proxies.each_ref().map(|proxy| proxy.connect_string()).join(",");
     let client = client_of(&servers, SHORT);
     let events = Events::of(&client);
-    // A useless connection would be another cause.
+    // Without a request, the connection would count as useless, which would be logged as another cause.
     client.exists("/").unwrap();
     refusing.refuse(true);
     leaving.refuse(true);
     silent.black_hole(Direction::Both);
-    // In this order, so that the test breaks no handshake.
+    // The connections are cut in this order so that no handshake is broken.
     for proxy in [silent, refusing, leaving] {
         proxy.cut();
     }
@@ -86,13 +86,13 @@ fn outage_of_several_servers_is_one_log_line() {
     wait_until("there were four rounds", SOON, || silent.connections() > before + 4);
     let lines = || {
         let mut lines = logged("no session: ");
-        // A round may end before it has tried each of them.
+        // A round may end before it has tried all servers.
         let servers = proxies.each_ref().map(|proxy| proxy.connect_string());
         lines.retain(|line| servers.iter().any(|server| line.contains(server)));
         lines
     };
     assert_eq!(lines().len(), 1, "{:#?}", lines());
-    // This is another kind of cause.
+    // The error of this server is now of another kind.
     leaving.refuse(false);
     leaving.accept_and_close(true);
     wait_until("there is something else to say", SOON, || lines().len() > 1);
@@ -106,7 +106,7 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
         logged("");
         let proxy = shared_proxy();
         let have_ended = || wait_until("all is written", SOON, || of_clients() == 0);
-        // Without a session, there is nothing to close.
+        // There is no session yet, so the client has nothing to close.
         proxy.refuse(true);
         said(ZooKeeper::connect(&proxy.connect_string(), SESSION));
         have_ended();

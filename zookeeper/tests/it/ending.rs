@@ -1,4 +1,4 @@
-//! Ends of clients and calls, and of their resources.
+//! How clients and calls end, and whether they release their resources.
 
 mod from_outside;
 
@@ -18,18 +18,18 @@ use crate::util::{
 fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
     in_own_process(|| {
         const CLIENTS: usize = 10_000;
-        /// For a server that is busy and may not answer for a long time.
+        /// Long, because the server is busy and may not answer for a long time.
         const LONG: Duration = Duration::from_secs(60);
-        // The first client also creates what the process keeps.
+        // The first client also creates what the process keeps afterwards.
         client().close().unwrap();
-        // A thread vanishes shortly after it has ended.
+        // A thread disappears from `/proc` shortly after it has ended.
         wait_until("its threads are gone", SOON, || of_clients() == 0);
         let before = files();
         let run = |clients: usize| {
             let one_after_another = || {
                 for number in 0..clients / 4 {
                     let client = client_of(&connect_string(), LONG);
-                    // The other clients are dropped.
+                    // Every second client is closed, and the others are only dropped.
                     if number % 2 == 0 {
                         client.close().unwrap();
                     }

@@ -1,4 +1,4 @@
-//! Malicious servers. A client survives and reports them, and continues with a good server.
+//! Malicious servers. A client survives them, reports them, and continues with a good server.
 
 mod answers;
 mod attacked;

@@ -1,4 +1,4 @@
-//! Tests against real ZooKeeper servers. Each file covers one subject.
+//! Tests against real ZooKeeper servers. Each file covers one topic.
 
 mod callbacks;
 mod dialing;

@@ -1,4 +1,4 @@
-//! The effect of each operation, and the error of each refusal.
+//! The effect of each operation, and the error with which it may be refused.
 
 mod credentials;
 mod roots;
@@ -74,7 +74,7 @@ fn timeouts_may_be_zero_or_unlimited() {
         assert!(held.fired() && begun.elapsed() >= timeout);
     }
     held.release();
-    // The late answer is not passed to another request.
+    // The late answer must not be given to another request.
     assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
     assert!(stage.events.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();
@@ -112,7 +112,7 @@ fn closed_client_refuses_everything() {
     assert_eq!(events.all()[0].session_id, id);
 }
 
-/// All changes of a transaction apply, or none.
+/// Either all changes of a transaction are applied, or none is.
 #[test]
 fn refused_transaction_changes_nothing_and_names_the_cause() {
     use Change::{Check, Delete, SetData};
@@ -125,7 +125,7 @@ fn refused_transaction_changes_nothing_and_names_the_cause() {
     let fine = [create(&b), SetData(&a, b"set", None), Check(&root, None)];
     let refused = [
         (create(&a), ErrorKind::NodeExists),
-        // It is created by the transaction itself.
+        // This node is created by the transaction itself.
         (Check(&b, Some(7)), ErrorKind::BadVersion),
         (Delete(&none, None), ErrorKind::NoNode),
         (Delete(&root, None), ErrorKind::NotEmpty),
@@ -149,7 +149,7 @@ fn refused_transaction_changes_nothing_and_names_the_cause() {
 fn request_over_the_servers_limit_is_never_sent() {
     /// The longest request that a server accepts.
     const LONGEST: usize = 0xf_ffff;
-    /// A `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
+    /// The rest of a `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
     const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
     let stage = Stage::new("long", SESSION);
     let (client, path) = (&stage.client, stage.path("a"));
@@ -175,7 +175,7 @@ fn request_over_the_servers_limit_is_never_sent() {
 
 #[test]
 fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
-    // This server supports all modes, and removes empty containers often instead of once a minute.
+    // This server supports all modes, and removes empty containers several times a second instead of once a minute.
     let server = Server::builder()
         .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
         .jvm_flag("-Dznode.container.checkIntervalMs=200");
@@ -200,7 +200,7 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         assert_eq!((created.as_str(), stat.ephemeral_owner), (path, owner), "{mode:?}");
         assert_eq!(client.get_data(path).unwrap(), (b"x".to_vec(), stat));
     }
-    // The whole name may be a number.
+    // A node's whole name may be its number.
     let nameless = client.create("/modes/", b"", &Acl::open(), CreateMode::PersistentSequential);
     assert_eq!(nameless.unwrap().0, "/modes/0000000007");
 

@@ -1,4 +1,4 @@
-//! Sessions over several connections, and servers that decide about them.
+//! Sessions that use several connections, and servers that grant, resume and refuse them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::util::{Events, SESSION, SHORT, SOON, Stage, client_of, kind, logged, 
 #[test]
 fn servers_decide_the_session_timeout() {
     logged("");
-    // Test servers give timeouts from 1 s to 60 s.
+    // Test servers grant timeouts from 1 s to 60 s.
     for (asked, given) in [(1, 1000), (i32::MAX as u64, 60_000)] {
         let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
         let client = client_of(&connect_string(), asked);
@@ -56,7 +56,7 @@ fn server_without_its_data_ends_the_session_in_bounded_time() {
     let expired = session_events.until(SessionEventKind::Expired);
     let connected = session_events.until(SessionEventKind::Connected);
     assert_eq!(expired.session_id, id);
-    // A server numbers its sessions from its start time.
+    // The ids of a server's sessions are derived from the time at which it started.
     assert_eq!(connected.session_id, client.session_id());
     assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
     assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);

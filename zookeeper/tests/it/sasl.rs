@@ -1,4 +1,4 @@
-//! SASL with real servers: what it permits, and the error of each refusal.
+//! SASL with real servers: what it permits, and the error with which each client is refused.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use crate::util::{
     Events, SESSION, SHORT, SOON, behind_a_proxy, builder, client_of, kind, make_ephemeral, said,
 };
 
-/// The operation that carries SASL's tokens.
+/// The operation with which SASL's tokens are sent.
 const SASL: Op = Op::Other(102);
 
-/// Users with characters that are special in tokens, in two alphabets.
+/// Users whose names and passwords contain characters that are special in tokens, in two alphabets.
 const USERS: &[(&str, &str)] = &[
     ("bob", "correct-horse"),
     ("ann", r#"a"b\c, realm="d",,=\"#),
@@ -33,13 +33,13 @@ fn server() -> ServerBuilder {
     Server::builder().sasl_users(USERS)
 }
 
-/// A server that also accepts clients without SASL.
+/// Returns a server that also accepts clients that do not use SASL.
 fn lenient() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| server().start().unwrap())
 }
 
-/// A server that ends each connection whose first request is not SASL.
+/// Returns a server that ends each connection whose first request is not SASL's.
 fn strict() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let strict = || server().property("sessionRequireClientSASLAuth", "true").start().unwrap();
@@ -51,7 +51,7 @@ fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
     client.unwrap_or_else(|error| panic!("{user}: {error}"))
 }
 
-/// Expects that connecting with this password fails at once, and returns the reason.
+/// Expects that connecting with this password fails immediately, and returns the reason.
 #[track_caller]
 fn refused((user, password): (&str, &str), servers: &str) -> String {
     let begun = Instant::now();
@@ -85,7 +85,7 @@ fn sasl_user_owns_its_nodes() {
         owner.set_acl(&path, &both, None).unwrap();
         other.get_data(&path).unwrap();
         assert_eq!(kind(other.set_data(&path, b"", None)), ErrorKind::NoAuth);
-        // SASL in addition to other credentials.
+        // A client can use SASL together with other credentials.
         owner.add_auth("digest", b"eve:x").unwrap();
         owner.set_acl(&path, &Acl::creator_all(), None).unwrap();
         let acl = owner.get_acl(&path).unwrap().0;
@@ -111,7 +111,7 @@ fn sasl_comes_first_on_every_connection() {
         proxy.restore();
         events.until(end);
         for read in reads {
-            // A read in an expired session has failed.
+            // If the session has expired, the read has failed.
             let read = read.wait();
             assert!(read.is_ok() || end == Connected, "{read:?}");
         }
@@ -159,12 +159,12 @@ fn refusing_server_leaves_the_next_one_to_the_client() {
     }
 }
 
-/// A relay to `server` that replaces part of its answers with bytes of the same length.
+/// Returns a relay to `server` that replaces a part of the server's answers by bytes of the same length.
 fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> FakeServer {
     assert_eq!(from.len(), to.len());
     FakeServer::new(server, move |connection| {
         connection.relay(|bytes, is_answer, sink| {
-            // The searched bytes arrive in one piece, because nothing else is in flight.
+            // The bytes arrive in one piece, because nothing else is in flight.
             let found = bytes.windows(from.len()).position(|part| part == from);
             if let (true, Some(at)) = (is_answer, found) {
                 bytes[at..at + to.len()].copy_from_slice(to);
@@ -195,8 +195,8 @@ fn forged_challenge_is_refused_with_the_reason() {
     }
 }
 
-/// Why a client is refused after the server's restart; the client; and a change of the server that refuses the client,
-/// or accepts it again.
+/// The reason for which a client is refused after the server has restarted; the client; and a change after which the
+/// server refuses the client, or, if the flag is false, accepts it again.
 type Refused = (&'static str, fn(Builder) -> Builder, fn(&Server, bool));
 
 const REFUSED: [Refused; 3] = [
@@ -223,7 +223,7 @@ const REFUSED: [Refused; 3] = [
     ),
 ];
 
-/// The session is still valid.
+/// The session has not expired in the meantime.
 fn is_out_of_the_way((name, client, change): Refused) {
     const T: Duration = SHORT;
     let server = server().start().unwrap();
@@ -281,7 +281,7 @@ fn sasl_works_over_tls_with_and_without_a_client_certificate() {
         let ann = client(USERS[1].0, USERS[1].1).unwrap();
         let events = Events::of(&ann);
         let path = fresh_path("over-tls");
-        // The creator's ACL also contains the certificate.
+        // The creator's ACL has an entry for the certificate as well.
         let acl = [Acl::new(Permissions::ALL, "sasl", "ann")];
         ann.create_all(&path, &acl, CreateMode::Persistent).unwrap();
         proxy.reset();
@@ -291,7 +291,7 @@ fn sasl_works_over_tls_with_and_without_a_client_certificate() {
         assert_eq!(kind(bob.get_data(&path)), ErrorKind::NoAuth);
         let (kind, text) = said(client("ann", "wrong-horse"));
         assert_eq!(kind, ErrorKind::AuthFailed, "{text}");
-        // The right password does not help without the right certificate.
+        // The right password is useless without the right certificate.
         let stranger = builder(&servers, SESSION).tls(Authority::new("other").tls());
         let (kind, text) = said(stranger.sasl("bob", USERS[0].1).connect());
         assert_eq!(kind, ErrorKind::ConnectFailed, "{text}");

@@ -1,4 +1,4 @@
-//! TLS with real servers: what works over it, and the error of each refusal.
+//! TLS with real servers: what works over it, and the error with which each connection is refused.
 
 use std::env;
 use std::fs;
@@ -26,17 +26,17 @@ use zoolock_zookeeper::{
 use crate::util::fake_server::FakeServer;
 use crate::util::{self, BRIEFLY, Events, kind};
 
-/// Long enough for a busy machine. Tests do not wait for it to pass.
+/// Long enough for a busy machine. Normally, tests do not wait this long.
 const SOON: Duration = Duration::from_secs(30);
-/// Servers accept at most 48 KiB more in a request.
+/// Servers accept requests that are up to 48 KiB longer.
 const MEGABYTE: u32 = 1_000_000;
 
 type Change = fn(&mut CertificateParams);
 
-/// An issuer of certificates.
+/// An authority that issues certificates.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate chain and its key, in PEM.
+/// A chain of certificates and the key for it, in PEM.
 #[derive(Clone)]
 pub(crate) struct Identity {
     chain: String,
@@ -70,7 +70,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Returns settings that trust only this authority.
+    /// Returns settings with which a client trusts only this authority.
     pub(crate) fn tls(&self) -> Tls {
         Tls::new().roots_pem(self.pem().as_bytes())
     }
@@ -86,7 +86,7 @@ impl Identity {
     }
 }
 
-/// Without these settings, ZooKeeper 3.8 supports only TLS 1.2.
+/// Makes a server use only TLS 1.3. Without these settings, ZooKeeper 3.8 supports only TLS 1.2.
 fn only_1_3(server: ServerBuilder) -> ServerBuilder {
     server
         .property("ssl.protocol", "TLSv1.3")
@@ -94,7 +94,7 @@ fn only_1_3(server: ServerBuilder) -> ServerBuilder {
         .property("ssl.ciphersuites", "TLS_AES_256_GCM_SHA384")
 }
 
-/// A server with TLS, and the issuer of its certificate for 127.0.0.1.
+/// A server with TLS, and the authority that has issued its certificate for 127.0.0.1.
 struct Secured {
     version: &'static str,
     authority: Authority,
@@ -104,7 +104,7 @@ struct Secured {
 impl Secured {
     fn start(version: &'static str) -> Self {
         let authority = Authority::new(version);
-        // The server keeps the last 500 requests in memory, and these are large.
+        // The server keeps its last 500 requests in memory, and the requests of these tests are large.
         let server = authority.give_out_for("127.0.0.1").server().jvm_flag("-Xmx768m");
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
@@ -116,7 +116,7 @@ impl Secured {
     }
 }
 
-/// A server for each version of TLS, shared by the tests.
+/// Returns a server for each version of TLS. The tests share the servers.
 fn each_version() -> &'static [Secured; 2] {
     static BOTH: OnceLock<[Secured; 2]> = OnceLock::new();
     BOTH.get_or_init(|| ["1.2", "1.3"].map(Secured::start))
@@ -126,7 +126,7 @@ fn builder(servers: &str) -> Builder {
     util::builder(servers, Duration::from_secs(10)).connect_timeout(SOON)
 }
 
-/// Expects that the client detects this failure without waiting, and returns the error.
+/// Expects that connecting fails in this way without waiting, and returns the error.
 fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
@@ -188,12 +188,12 @@ fn large_requests_and_answers_do_not_block_each_other() {
 fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
-        assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
+        assert_says(&text, &[&secured.address().to_string(), "does not lead to a root"]);
         // A common mistake: the authority is new, and the clients still trust the old one.
         let text = refused_at(secured.address(), Authority::new(secured.version).tls());
-        assert_says(&text, &["another root of the same name"]);
+        assert_says(&text, &["another authority of the same name"]);
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
-        assert_says(&refused_at(secured.address(), others), &["not from any root"]);
+        assert_says(&refused_at(secured.address(), others), &["does not lead to a root"]);
     }
 
     let authority = Authority::new("ours");
@@ -208,7 +208,7 @@ fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
         builder(&address).tls(accepting).connect().unwrap().exists("/").unwrap();
     }
 
-    // As written in the connect string.
+    // The certificate must be for the host as it is written in the connect string.
     let server = authority.give_out_for("localhost").server().start().unwrap();
     let text = refused_at(server.secure_address(), authority.tls());
     assert_says(&text, &["not valid for `127.0.0.1`: it is for `localhost`"]);
@@ -231,7 +231,7 @@ fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
 fn port_that_speaks_something_else_is_named() {
     let [secured, _] = each_version();
     let tls = || secured.authority.tls();
-    // ZooKeeper's own sockets, and those of Netty.
+    // The plain ports of ZooKeeper's own sockets and of Netty behave differently.
     for plain in [shared_server().address(), secured.server.address()] {
         assert_says(&refused_at(plain, tls()), &[&plain.to_string(), "plain port"]);
     }
@@ -241,7 +241,7 @@ fn port_that_speaks_something_else_is_named() {
         connection.linger()
     });
     assert_says(&refused_at(fake_server.address(), tls()), &["answered in plain text"]);
-    // In this test, connections are only accepted.
+    // This listener accepts connections, but never answers.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = builder(&listener.local_addr().unwrap().to_string());
     let begun = Instant::now();
@@ -269,7 +269,7 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
         tls.send_close_notify();
         let mut bytes = Vec::new();
         tls.write_tls(&mut bytes)?;
-        // More than one read returns, in one write.
+        // One write contains more bytes than one read returns.
         bytes.resize(bytes.len() + 10_000, 0);
         connection.stream.write_all(&bytes)?;
         connection.stream.shutdown(Shutdown::Write)?;
@@ -288,11 +288,11 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
         let server = server.start().unwrap();
         let address = server.secure_address();
         let text = refused_at(address, authority.tls());
-        assert_says(&text, &["requires a certificate of the client"]);
+        assert_says(&text, &["requires a client certificate"]);
         let text = refused_at(address, other.give_out_to("mallory").shown_by(authority.tls()));
         assert_says(&text, &["the client's certificate", "not trust"]);
 
-        // The certificate is also the client's identity.
+        // The client's certificate is also its identity.
         let connect = |name: &str| {
             let tls = authority.give_out_to(name).shown_by(authority.tls());
             builder(&address.to_string()).tls(tls).connect().unwrap()
@@ -305,7 +305,7 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
     }
 }
 
-/// A program that runs for years outlives its certificates.
+/// The certificates of a program that runs for years have to be renewed.
 #[test]
 fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     let (authority, foreign) = (Authority::new("ours"), Authority::new("foreign"));
@@ -318,7 +318,7 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     let shows = move || source.lock().unwrap().as_ref().map_err(|kind| *kind).cloned();
     let tls = authority.tls().client_cert_from(move || match shows() {
         Ok(Identity { chain, key }) => Ok((chain.into(), key.into())),
-        // It reads a file while the file is being replaced, and unwraps the result.
+        // The callback reads a file that is just being replaced, and unwraps the result.
         Err(io::ErrorKind::Other) => panic!("it is not there"),
         Err(kind) => Err(kind.into()),
     });
@@ -345,7 +345,7 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     }
 }
 
-/// The system's trusted roots are set by the environment of the process. Therefore, the test runs itself again.
+/// The environment of the process determines the system's trusted roots, so the test runs again in its own process.
 #[test]
 fn system_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";
@@ -373,7 +373,7 @@ fn system_roots_are_trusted_unless_others_are_given() {
     fs::write(&file, secured.authority.pem()).unwrap();
     assert_says(&run(), &["connected: true"]);
     fs::write(&file, other.authority.pem()).unwrap();
-    assert_says(&run(), &["ConnectFailed", "not from any root"]);
+    assert_says(&run(), &["ConnectFailed", "does not lead to a root"]);
     fs::remove_file(&file).unwrap();
     assert_says(&run(), &["BadArguments", "no root certificates"]);
 }

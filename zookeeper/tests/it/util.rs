@@ -1,4 +1,4 @@
-//! Helpers of many tests: clients, and the true state of the server.
+//! Helpers that many tests use: clients, and the actual state of the server.
 
 mod calls;
 mod events;
@@ -23,19 +23,19 @@ pub(crate) use stage::Stage;
 #[cfg(feature = "sasl")]
 pub(crate) use stage::behind_a_proxy;
 
-/// The session timeout of most tests, so long that a busy machine ends no session.
+/// The session timeout in most tests. It is so long that no session expires merely because the machine is busy.
 pub(crate) const SESSION: Duration = Duration::from_secs(20);
 
-/// The session timeout of tests that wait for its end or for a silence.
+/// The session timeout in tests that wait until a session has expired or a silence was detected.
 pub(crate) const SHORT: Duration = Duration::from_secs(4);
 
-/// The limit for anything that should be fast.
+/// The time limit for everything that should be quick.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A deadline for calls that should give up.
+/// The deadline for calls that are meant to give up.
 pub(crate) const BRIEFLY: Duration = Duration::from_secs(1);
 
-/// Settings for tests, with generous time for answers.
+/// Returns settings for tests, with a generous limit on the time for answers.
 pub(crate) fn builder(servers: &str, session_timeout: Duration) -> Builder {
     ZooKeeper::builder(servers)
         .session_timeout(session_timeout)
@@ -43,7 +43,7 @@ pub(crate) fn builder(servers: &str, session_timeout: Duration) -> Builder {
         .request_timeout(SOON)
 }
 
-/// A client of this server or proxy.
+/// Connects a client to this server or proxy.
 pub(crate) fn client_of(servers: &str, session_timeout: Duration) -> ZooKeeper {
     builder(servers, session_timeout).connect().unwrap()
 }
@@ -53,41 +53,41 @@ pub(crate) fn client() -> ZooKeeper {
     client_of(&connect_string(), SESSION)
 }
 
-/// A new proxy in front of the shared server, which may belong to another process.
+/// Starts a proxy in front of the shared server, which may have been started by another process.
 pub(crate) fn shared_proxy() -> FaultProxy {
     let servers = connect_string();
     let first = servers.split([',', '/']).next().unwrap_or_default();
     FaultProxy::start(first.parse().unwrap()).unwrap()
 }
 
-/// A node on the shared server for this test only.
+/// Creates a node on the shared server that only this test uses.
 pub(crate) fn root(name: &str) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create_all(&path).unwrap();
     path
 }
 
-/// Creates an open, persistent node.
+/// Creates a persistent node that is open to all clients.
 #[track_caller]
 pub(crate) fn make(client: &ZooKeeper, path: &str, data: &[u8]) -> String {
     let made = client.create(path, data, &Acl::open(), CreateMode::Persistent);
     made.unwrap().0
 }
 
-/// Creates an open, ephemeral node.
+/// Creates an ephemeral node that is open to all clients.
 #[track_caller]
 pub(crate) fn make_ephemeral(client: &ZooKeeper, path: &str) -> String {
     let made = client.create(path, b"", &Acl::open(), CreateMode::Ephemeral);
     made.unwrap().0
 }
 
-/// The kind of the expected error.
+/// Returns the kind of the error, which is expected.
 #[track_caller]
 pub(crate) fn kind<T: Debug>(result: Result<T>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
-/// The kind and text of the expected error.
+/// Returns the kind and the text of the error, which is expected.
 #[track_caller]
 pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
     let error = result.unwrap_err();

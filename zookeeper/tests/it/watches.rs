@@ -1,4 +1,4 @@
-//! Watches: their events, their callbacks, and their costs.
+//! Watches: their events, their callbacks, and how much they cost.
 
 use zoolock_test_support::shared_probe;
 use zoolock_zookeeper::{Acl, ErrorKind, EventType, Listener, Permissions, WatchedEvent, Watcher};
@@ -27,7 +27,7 @@ fn panicking_callback_or_dropped_receiver_silences_no_other_watcher() {
 fn unsendable_and_unreadable_paths_are_distinguished() {
     let (client, root) = (client(), root("unreadable"));
     let (watcher, events) = Watcher::channel();
-    // Events precede later answers.
+    // After the answer to `sync`, all earlier events have been delivered.
     let received = || {
         client.sync("/").unwrap();
         events.try_iter().collect::<Vec<_>>()
@@ -37,7 +37,7 @@ fn unsendable_and_unreadable_paths_are_distinguished() {
     assert!(text.contains("failed to watch `b/`"), "{text}");
     let many = vec![format!("/{}", "p".repeat(1000)); 1100];
     assert_eq!(kind(client.set_watches(0, &many, &watcher)), ErrorKind::BadArguments);
-    // Servers omit later events of a node that the client may not read; old servers send all.
+    // Servers omit later events of a node that the client may not read, but old servers send all events.
     let hidden = make(&client, &format!("{root}/hidden"), b"");
     let no_read = [Acl::new(Permissions::WRITE | Permissions::DELETE, "world", "anyone")];
     client.set_acl(&hidden, &no_read, None).unwrap();
@@ -49,10 +49,10 @@ fn unsendable_and_unreadable_paths_are_distinguished() {
     assert_eq!(received(), [event(EventType::NodeDeleted, &hidden)]);
 }
 
-/// Expects that the process does not grow during 100,000 runs, after enough runs to reach its size.
+/// Expects that the process does not grow during 100,000 calls, after enough calls for it to reach its final size.
 fn costs_nothing(what: &str, mut do_it: impl FnMut(usize)) {
     const TIMES: usize = 100_000;
-    /// In KiB. A tenth of what 100,000 of the smallest allocations take.
+    /// In KiB: a tenth of the memory that 100,000 of the smallest allocations take.
     const LITTLE: usize = 4096;
     (0..TIMES / 4).for_each(&mut do_it);
     let before = resident();
@@ -72,7 +72,7 @@ fn dropped_watchers_and_listeners_leave_nothing_behind() {
                 let (watcher, events) = Watcher::channel();
                 let read = client.submit(|batch| batch.exists(&path, Some(&watcher)));
                 waiting.push((watcher, events, read));
-                // Reads are sent in hundreds, and their watchers are dropped after the answers.
+                // Reads are sent in batches of a hundred. Their watchers are dropped after the answers have arrived.
                 if waiting.len() == 100 {
                     for (watcher, events, read) in waiting.drain(..) {
                         read.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Checks whether calls returned in time.
+//! Checks whether calls returned by their deadlines.
 
 use super::{Case, Findings};
 use crate::time::{difference, millis, nanos};
@@ -9,7 +9,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
         return;
     }
     let overshoot = nanos(case.margins.overshoot);
-    // If a thread that only sleeps is late, the machine is the cause.
+    // If even a thread that only sleeps wakes late, the machine is the cause of that much delay.
     let most = overshoot + history.naps.iter().max().copied().unwrap_or(0) as i64;
     for (by, call) in &history.calls {
         let late = call.deadline.map(|deadline| difference(call.ended, deadline));

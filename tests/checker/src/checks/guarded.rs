@@ -1,4 +1,4 @@
-//! Checks whether late guarded writes were applied, based on ZooKeeper's data and transaction numbers.
+//! Checks, by ZooKeeper's data and transaction ids, whether guarded writes were applied after their hold was over.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,16 +14,16 @@ pub struct Guarded {
     pub stops: usize,
     /// Commits that were applied.
     pub commits: usize,
-    /// Commits that were answered after another holder had acquired the lock and committed, and that the client refused
-    /// without a request, because of its lease.
+    /// Late commits, which were answered after another holder had acquired the lock and committed, that the client
+    /// refused because of its lease, without sending a request.
     pub refused_by_lease: usize,
-    /// The same, but refused by the servers.
+    /// Late commits that the servers refused.
     pub refused_by_servers: usize,
-    /// The same, but applied earlier, with the answer still in flight.
+    /// Late commits that had been applied earlier, with the answer still in flight.
     pub late_answers: usize,
-    /// Commits without an answer.
+    /// Late commits that received no answer.
     pub unknown: usize,
-    /// Late commits that were applied although they should have been refused.
+    /// Writes that were applied although they should have been refused.
     pub stale: usize,
 }
 
@@ -53,16 +53,16 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     check_late(found, history);
 }
 
-/// The writes of a hold must precede all writes of the next hold.
+/// Checks that the writes of a hold precede all writes of the next hold.
 fn check_order(found: &mut Findings, case: Case<'_>) {
-    // Threads that hand a node over to each other have holds with the same token.
+    // Holds of threads that hand a node over to each other have the same token, so their grants determine the order.
     let place = |entry: &&Carried| {
         let granted = case.history.grant(entry.hold).map_or(0, |grant| grant.at);
         (entry.path, entry.token, granted, entry.hold)
     };
     let mut entries: Vec<&Carried> = case.history.carried_out.iter().collect();
     entries.sort_by_key(place);
-    // Readers write concurrently, so the next write that must follow theirs is a writer's.
+    // Readers write concurrently, so their writes only have to precede those of the next writer.
     let mut next: [Option<&Carried>; 2] = [None; 2];
     for writes in entries.chunk_by(|one, other| place(one) == place(other)).rev() {
         let first = writes[0];
@@ -95,7 +95,7 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
     }
 }
 
-/// Refused writes must be absent, and accepted ones must be present.
+/// Checks that refused writes are absent, and that accepted writes are present.
 fn check_answers(found: &mut Findings, history: &History) {
     let entries: HashSet<_> =
         history.carried_out.iter().map(|entry| (entry.hold, entry.number)).collect();
@@ -112,7 +112,7 @@ fn check_answers(found: &mut Findings, history: &History) {
     }
 }
 
-/// No commit may be applied after another holder has taken over.
+/// Checks that no commit is applied after another holder has taken over.
 fn check_late(found: &mut Findings, history: &History) {
     let overtaken: HashMap<HoldId, &Overtaken> =
         history.overtaken_guards.iter().map(|overtaken| (overtaken.hold, overtaken)).collect();
@@ -151,8 +151,8 @@ mod tests {
     use crate::notation::{commit, history_of, hold, locks};
     use crate::rules::{Margins, Rules};
 
-    /// Holds of a lock, with the writes that were carried out: the hold, its token, the numbers of commit and
-    /// transaction.
+    /// Returns a history of these holds, in which the servers applied these writes: for each, the hold, its token, the
+    /// number of the commit, and the transaction id.
     fn history(carried: &[(&str, u64, u32, i64)]) -> History {
         let mut history = history_of("1 A mutex 10, 20 A2 mutex 10, 50 B mutex 20, 90 C mutex 30");
         let entry = |&(name, token, number, zxid)| {
@@ -191,9 +191,9 @@ mod tests {
     fn write_after_the_next_holders_first_is_stale() {
         let stale = |carried: &[_]| findings(&history(carried)).guarded.stale;
         assert_eq!(stale(&[("A", 10, 0, 22), ("B", 20, 0, 21)]), 1);
-        // Even if a third holder came in between.
+        // The write is also stale if a third holder wrote in between.
         assert_eq!(stale(&[("C", 30, 0, 31), ("B", 20, 0, 21), ("A", 10, 0, 40)]), 1);
-        // Threads of one process that share a token write one after another.
+        // Threads of one process that share a token must write one after another.
         assert_eq!(stale(&[("A", 10, 0, 11), ("A2", 10, 0, 12)]), 0);
         assert_eq!(stale(&[("A", 10, 0, 13), ("A2", 10, 0, 12)]), 1);
     }

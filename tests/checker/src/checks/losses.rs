@@ -1,4 +1,4 @@
-//! Checks lost holds: whether their owners were notified, and whether anything excuses the loss.
+//! Checks lost holds: whether their owners were notified, and whether the losses are excused.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
@@ -6,7 +6,7 @@ use crate::event::Unlocked;
 use crate::rules::Outage;
 use crate::time::{millis, nanos};
 
-/// Returns whether the faults or a slow machine excuse the loss of a hold.
+/// Returns whether faults, or a slow machine, excuse the loss of a hold.
 fn excused(case: Case<'_>) -> bool {
     let too_late = nanos(case.margins.machine_late) as u64;
     let machine = case.history.naps.iter().any(|late| *late > too_late);

@@ -1,4 +1,4 @@
-//! The first checker examines times and capacities. It does not depend on how the locks work.
+//! The first checker. It examines times and capacities, and does not depend on how the locks work.
 
 mod deadlines;
 mod guarded;
@@ -16,12 +16,12 @@ use crate::rules::{Margins, Rules};
 pub use guarded::Guarded;
 use timeline::Timeline;
 
-/// Findings in a history.
+/// The findings of this checker in a history.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Calls that were granted what they requested.
     pub acquisitions: usize,
-    /// Holds that overlapped in a way that no lock can prevent.
+    /// Grants that overlapped with other holds in a way that no lock can prevent.
     pub overlaps_expected: usize,
     /// Holds that were lost before they were unlocked.
     pub losses: usize,
@@ -31,7 +31,7 @@ pub struct Findings {
     pub violations: Vec<String>,
 }
 
-/// A history, and the rules that apply to it.
+/// A history, its locks, and the rules that apply to it.
 #[derive(Clone, Copy)]
 struct Case<'h> {
     locks: &'h [Lock],

@@ -1,12 +1,12 @@
-//! Checks calls that are still open at the end of the history, although they need not wait for any holder.
+//! Checks for calls that are still waiting at the end of the history, although no holder stands in their way.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
 use crate::event::WorkerId;
 use crate::time::{after, difference, millis};
 
-/// Reports waiters if all of them would fit beside the holders. If one of them does not fit, it may be the first in the
-/// queue and keep the others waiting.
+/// Reports the waiters of a lock if each of them would fit beside the holders. If one would not fit, it may be the
+/// first in the queue and block the others.
 pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let Some(over) = case.history.over else { return };
     let (history, lock) = (case.history, timeline.lock);
@@ -24,7 +24,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
     let last_end = ended.iter().map(|entry| entry.end).max().unwrap_or(history.begun);
     waiting.sort_by_key(|(by, _)| **by);
     for (by, call) in waiting {
-        // After the last end and its own start, each waiter needs only the answers to its own requests.
+        // Once the last hold has ended and its own call has begun, a waiter only needs answers to its own requests.
         let since = last_end.max(call.started);
         if after(since, case.margins.let_in) < over {
             let (op, lock, time) = (&call.op, &lock.name, millis(difference(over, since)));

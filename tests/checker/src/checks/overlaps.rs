@@ -1,11 +1,11 @@
-//! Checks whether a path had more holds at a time than fit.
+//! Checks whether a lock had more holders at a time than its capacity allows.
 
 use super::Findings;
 use super::timeline::{Entry, Timeline};
 use crate::event::Grant;
 use crate::time::{Nanos, difference, millis};
 
-/// Reports a grant that does not fit beside the holds that have not ended.
+/// Reports each grant that exceeds the capacity together with the holds that have not ended.
 pub(super) fn check(found: &mut Findings, timeline: &Timeline<'_>) {
     let capacity = timeline.lock.what.capacity();
     for entry in timeline.entries.iter().filter(|entry| entry.load > capacity) {

@@ -1,5 +1,5 @@
-//! For each property, a wrong history that is rejected, by both checkers if both check the property, and similar
-//! correct histories that are accepted.
+//! For each property: a wrong history, which must be rejected (by both checkers if both check the property), and
+//! similar correct histories, which must be accepted.
 
 use Verdict::{Both, First, Right, Second};
 
@@ -13,12 +13,12 @@ use crate::rules::{Margins, Outage, Rules};
 
 const FAULTS: Rules = Rules { outage: Outage::Long, ..Rules::STRICT };
 
-/// Which checkers reject a history, and what the first one reports.
+/// Which checkers reject a history, and the word that the first checker's report contains.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     Right,
     Both(&'static str),
-    /// The second checker cannot detect this.
+    /// Only the first checker can detect the violation.
     First(&'static str),
     Second,
 }
@@ -39,26 +39,26 @@ fn is(verdict: Verdict, history: &History) {
     assert_eq!(second.len(), usize::from(matches!(verdict, Both(_) | Second)));
 }
 
-/// Histories that consist only of holds.
+/// Histories that consist only of holds, their ends and their writes.
 const HISTORIES: &[(Verdict, &str)] = &[
-    // Two holders.
+    // Two holders at a time.
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2"),
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 60 A leaves"),
     (Right, "10 A mutex 1, 50 B mutex 2, 40 A leaves"),
     (Both("overlap"), "10 A ephemeral 1, 50 B ephemeral 2"),
     (Both("overlap"), "10 A ephemeral 1, 50 B ephemeral 2, 60 A leaves"),
     (Right, "10 A ephemeral 1, 50 B ephemeral 2, 40 A leaves"),
-    // A loss after the next grant.
+    // A loss that was reported after the next grant.
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 51 A loses"),
     (Right, "10 A mutex 1, 50 B mutex 2, 49 A loses"),
     // The hold of a dead client does not block others.
     (Right, "10 A mutex 1, 50 B mutex 2, 50 A dies"),
-    // Holders may overlap only if they cannot detect that they have lost the lock.
+    // Holds may overlap only while a client cannot detect that it has lost the lock.
     (Right, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45"),
     (Right, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45, 60 A leaves"),
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 40 A doubts 1 45"),
     (Both("overlap"), "10 A mutex 1, 50 B mutex 2, 40 B doubts 0 45"),
-    // The unlocks of such holds cannot detect it either. Guarded writes can, because the servers check them.
+    // An unlock in that state cannot detect the loss either. A guarded write can, because the servers check it.
     (Second, "10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45, 60 A leaves, 55 A writes 58"),
     // Tokens must increase, except between threads of one client that hand the node over.
     (Second, "10 A mutex 5, 20 A leaves, 50 B mutex 5"),
@@ -68,10 +68,10 @@ const HISTORIES: &[(Verdict, &str)] = &[
     (Second, "10 A writer 5, 30 A leaves, 50 B reader 4"),
     (Second, "10 A reader 5, 30 A leaves, 50 B writer 4"),
     (Right, "10 A reader 5, 50 B reader 4"),
-    // B's unlock reports success although its lock was lost, and A held the lock in the meantime.
+    // B's unlock reports success although B lost the lock before it, and A has been granted the lock since.
     (Both("kept quiet"), "10 B mutex 1, 50 A mutex 2, 30 B loses, 60 B leaves"),
     (Right, "10 B mutex 1, 50 A mutex 2, 30 B loses, 60 B leaves, 65 B notified"),
-    // A guarded write after the next grant. In the correct histories, it was applied earlier, or not at all.
+    // A guarded write after the next grant. In the correct histories, it was applied earlier or was refused.
     (Second, "10 A mutex 1, 50 B mutex 2, 30 A loses, 60 A writes 70"),
     (Right, "10 A mutex 1, 50 B mutex 2, 30 A loses, 45 A writes 70"),
     (Right, "10 A mutex 1, 50 B mutex 2, 30 A loses, 60 A asks 70"),
@@ -82,7 +82,7 @@ const HISTORIES: &[(Verdict, &str)] = &[
     (Both("overlap"), "10 A writer 1, 50 B reader 2"),
     (Right, "10 A writer 1, 50 B reader 2, 40 A leaves"),
     (Right, "10 A reader 1, 50 B reader 2"),
-    // A downgraded writer excludes writers and admits readers. Holding another's write lock does not justify a grant.
+    // A downgraded writer excludes writers and admits readers. Only its own write lock justifies its grant as a reader.
     (Right, "10 A writer 1, 20 A2 reader 1 A, 50 B reader 2, 30 A leaves"),
     (Both("overlap"), "10 A writer 1, 20 A2 reader 1 A, 50 B writer 2, 30 A leaves"),
     (Both("overlap"), "10 A writer 1, 20 A2 reader 1 B, 50 B reader 2, 30 A leaves"),
@@ -96,7 +96,7 @@ const HISTORIES: &[(Verdict, &str)] = &[
         Both("overlap"),
         "50 B mutex 2, 60 B drops, 70 C mutex 3, 75 C asks 80, 90 C drops, 89 D mutex 4",
     ),
-    // The loss is excused here, but it has to be reported.
+    // This loss is excused, but must be reported.
     (Right, "10 A mutex 1, 20 A loses"),
     (First("kept quiet"), "10 A mutex 1, 20 A loses, 30 A leaves"),
 ];
@@ -120,7 +120,7 @@ fn overlap_of_a_holder_who_cannot_know_is_counted() {
 
 #[test]
 fn hold_that_ended_before_its_call_returned_promises_nothing() {
-    // A's client was stopped while its call returned, from 12 to 60.
+    // A's client was stopped from 12 to 60, while its call was returning.
     let mut history = history_of("50 B mutex 2, 60 A mutex 1");
     history.lost(hold("A"), Loss { at: 30, reason: "expired".into() });
     let late = &mut history.holds[1].grant;
@@ -194,7 +194,7 @@ fn starved_waiter_is_a_violation() {
     let writer = ("B", MUTEX, Mode::Exclusive);
     is(Right, &waits("10 A mutex 1", &[writer]));
     is(First("not let in"), &waits("10 A mutex 1, 50 A leaves", &[writer]));
-    // It is correct that a reader waits behind a waiting writer.
+    // A reader correctly waits behind a waiting writer.
     let reader = ("B", RW, Mode::Shared);
     is(First("not let in"), &waits("10 A reader 1", &[reader]));
     is(Right, &waits("10 A reader 1", &[reader, ("C", RW, Mode::Exclusive)]));

@@ -1,4 +1,4 @@
-//! The holds of one lock in the order of their grants, and which of them were simultaneous.
+//! The holds of one lock in the order of their grants, and which of them overlapped.
 
 use super::Case;
 use crate::history::Record;
@@ -13,19 +13,19 @@ pub(super) struct Timeline<'e> {
 
 pub(super) struct Entry<'e> {
     pub(super) record: &'e Record,
-    /// The units that the hold takes.
+    /// The units of the lock's capacity that the hold takes.
     pub(super) units: u32,
     pub(super) end: Nanos,
-    /// The time from which its client could not know whether it still held the lock.
+    /// The time from which the hold's client could not know whether it still held the lock.
     pub(super) doubted: Option<Nanos>,
-    /// Earlier grants that had not ended, by index, except the write lock of a downgraded read.
+    /// The indices of earlier holds that had not ended. A downgraded read's own write is not included.
     pub(super) beside: Vec<usize>,
-    /// The units that they and this hold take together.
+    /// The units that those holds and this one take together.
     pub(super) load: u32,
 }
 
 impl<'e> Timeline<'e> {
-    /// Returns `None` if no call requested the lock.
+    /// Returns `None` if no call requested this lock.
     pub(super) fn new(case: Case<'e>, path: LockIndex) -> Option<Timeline<'e>> {
         let Case { history, .. } = case;
         let lock = &case.locks[path];
@@ -48,7 +48,7 @@ impl<'e> Timeline<'e> {
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
             let doubted = history.doubted(record);
             let mut load = 0;
-            // If a hold ended before its call returned, it promises nothing.
+            // A hold that ended before its call returned makes no promise.
             if end > at {
                 open.push(entries.len());
                 load = beside.iter().map(|&index| entries[index].units).sum::<u32>() + units;
@@ -58,7 +58,7 @@ impl<'e> Timeline<'e> {
         Some(Timeline { path, lock, entries })
     }
 
-    /// Returns whether a grant fits beside those holds whose clients could detect a loss.
+    /// Returns whether a grant fits beside the holds whose clients were able to detect a loss.
     pub(super) fn fits_with_doubts(&self, entry: &Entry<'_>) -> bool {
         let at = entry.record.grant.at;
         let known = |entry: &Entry<'_>| entry.doubted.is_none_or(|since| since > at);

@@ -1,4 +1,4 @@
-//! Histories of a correct lock: decides first who holds it when, and then when the calls begin and return.
+//! Generates histories of a correct lock. Decides who holds it when, and then when the calls begin and return.
 
 use fastrand::Rng;
 
@@ -8,14 +8,14 @@ use crate::lock::{Mode, Use};
 use crate::notation::granted;
 use crate::time::Nanos;
 
-/// Generates a history of `holds` holds, with up to `threads` calls in progress at a time.
+/// Generates a history of `holds` holds, with up to `threads` calls in progress at the same time.
 pub(crate) fn history(what: Use, rng: &mut Rng, threads: u64, holds: u32) -> History {
     let mut history = History::new(0);
-    // When each holder is gone, for the servers, and the units that it takes.
+    // For each holder, when the servers release its lock, and the units that it takes.
     let mut inside: Vec<(Nanos, u32)> = Vec::new();
     let mut now = 1_000;
     for token in 1..=holds {
-        // Each call has its own thread; three threads form a client.
+        // Each call has its own thread, and a client has three threads.
         let (client, thread) = ((token / 3) as usize, token as usize % 3);
         let by = WorkerId { process: client, thread };
         let mode = mode(what, rng);
@@ -30,7 +30,7 @@ pub(crate) fn history(what: Use, rng: &mut Rng, threads: u64, holds: u32) -> His
         let late = |rng: &mut Rng, from: Nanos| from + rng.u64(0..20);
         let started = now.saturating_sub(rng.u64(0..threads * 20));
         if rng.u8(0..40) == 0 {
-            // The call gives up, but may have been granted the lock for a while.
+            // The call gives up. If this is not certain, the call may have been granted the lock for a while.
             let certain = rng.bool();
             let missed = Some(Missed { mode, certain });
             let (op, ended) = ("lock_within".into(), late(rng, now));

@@ -1,17 +1,17 @@
-//! The second checker. The `LinearizabilityTester` of stateright, which is not specific to locks, checks the operations
-//! of each lock against a [sequential object](objects).
+//! The second checker. It checks the operations of each lock against a [sequential object](objects) with stateright's
+//! `LinearizabilityTester`, which is not specific to locks.
 //!
-//! The tester tries the orders in which the operations may have taken effect, copies the remaining operations at each
-//! step, and does not remember states. It is therefore given pieces of about ten operations, each with the state of the
-//! lock before the piece. A grant belongs to the piece in which its call returns, and a write or the end of a hold to
-//! the piece in which it begins.
+//! The tester tries all orders in which the operations may have taken effect, copies the remaining operations at each
+//! step, and does not remember states it has seen. It is therefore given pieces of about ten operations, and with each
+//! piece the lock's state before it. A grant belongs to the piece in which its call returns, and a write or the end of
+//! a hold belongs to the piece in which it begins.
 //!
-//! Checking in pieces accepts and rejects the same histories as checking a history as a whole. Take a correct order of
-//! a history. Move each acquire after everything that precedes its return, and each write and end before everything
-//! that follows its begin. At any time, less is held than before, so the order is still correct. The only obstacle
-//! would be an acquire that must precede another one because its token is lower. But then, its hold ended before the
-//! other acquire began, and therefore before its own call returned, in which case the hold is left out (see
-//! [`crate::operations`]). A test compares the results with those for whole histories.
+//! Checking pieces accepts and rejects the same histories as checking a whole history. Take a correct order of a
+//! history. Move each acquire after everything that precedes its return, and each write and end before everything that
+//! follows its begin. At any time, less is held than before, so the order is still correct. The only obstacle would be
+//! an acquire that must precede another one because its token is lower. But then its hold ended before the other
+//! acquire began, so before its own call returned, and is left out (see [`crate::operations`]). A test compares the
+//! results with those for whole histories.
 
 #[cfg(test)]
 mod made_up;
@@ -28,16 +28,16 @@ use crate::operations::{HoldIndex, Op, Operation, Operations};
 
 use objects::Object;
 
-/// The maximum sizes of pieces.
+/// The limits on the sizes of pieces.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    /// The number of operations, which may be higher if more happen at one instant.
+    /// The number of operations. A piece has more if more of them happen at the same instant.
     most: usize,
-    /// The number of steps after which a piece is divided.
+    /// The number of steps of the tester after which a piece is divided.
     steps: u32,
 }
 
-/// Larger pieces would take ten times as long, because the tester copies the rest at each step.
+/// Larger pieces would take ten times as long, because the tester copies the remaining operations at each step.
 const SIZES: Sizes = Sizes { most: 10, steps: 300 };
 
 /// The second checker of histories. It keeps the fencing tokens of earlier histories, whose holds have all ended.
@@ -52,9 +52,9 @@ pub struct Linear {
 pub struct Linearized {
     /// How many operations were checked.
     pub operations: usize,
-    /// How many have an unknown outcome.
+    /// How many operations have an unknown outcome.
     pub open: usize,
-    /// Pieces without a result: they took too many steps, and cannot be divided because they are one instant.
+    /// Pieces without a result: they took too many steps and cannot be divided, because they happen at one instant.
     pub undecided: usize,
     /// Violations of linearizability, one per line.
     pub violations: Vec<String>,
@@ -88,7 +88,7 @@ impl Linear {
 }
 
 impl Linearized {
-    /// Adds the results for another history.
+    /// Adds the findings in another history.
     pub fn add(&mut self, other: Linearized) {
         self.operations += other.operations;
         self.open += other.open;
@@ -97,11 +97,11 @@ impl Linearized {
     }
 }
 
-/// An operation for which there is no possible position.
+/// An operation that fits in no position of any order.
 #[derive(Debug)]
 struct Wrong {
     operation: Operation,
-    /// The holders of the lock at that time.
+    /// The holders of the lock before it.
     holders: Vec<HoldIndex>,
 }
 

@@ -8,8 +8,8 @@ use stateright::semantics::SequentialSpec;
 use crate::lock::{Mode, Use};
 use crate::operations::{Acquire, HoldIndex, Op};
 
-/// The highest fencing token, and its owner. A thread that hands its node over to another thread of its client passes
-/// on the token as well.
+/// The highest fencing token, and its owner. A thread that hands its node over to another thread of the same client
+/// also passes on the token.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fence(Option<(u64, usize)>);
 
@@ -26,13 +26,13 @@ impl Fence {
     }
 }
 
-/// The state of a lock: as many holders as fit, readers together, and a writer alone except for a read of its own. The
-/// token of an exclusive holder is higher than all earlier ones, and a reader's is higher than those of all earlier
-/// writers. Permits are not ordered.
+/// The state of a lock. It admits as many holders as fit: any number of readers, or a single writer, which may also
+/// read. The token of an exclusive holder is higher than all earlier ones, and a reader's is higher than those of all
+/// earlier writers. Permits are unordered.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     what: Use,
-    /// The holders, and the units that they take.
+    /// The holders, and the units that each of them takes.
     taken: Vec<(HoldIndex, u32)>,
     written: Fence,
     read: Fence,
@@ -57,7 +57,7 @@ impl Object {
         self.remember(acquire);
     }
 
-    /// Records the token of a hold that has already ended.
+    /// Remembers the token of a hold that has already ended.
     pub(super) fn remember(&mut self, acquire: &Acquire) {
         match acquire.mode {
             Mode::Exclusive => self.written.raise(acquire),
@@ -82,8 +82,7 @@ impl Object {
     }
 }
 
-/// An object for the tester with a limit on steps. Without the limit, the tester would try all orders, of which there
-/// may be very many.
+/// An object with a limit on the tester's steps. Without it, the tester would try all orders, which may be very many.
 #[derive(Debug, Clone)]
 pub(super) struct Limited {
     pub(super) object: Object,
@@ -102,7 +101,7 @@ impl SequentialSpec for Limited {
     type Op = Op;
     type Ret = ();
 
-    /// Not used, because all operations have returned.
+    /// Not used, because only operations that have returned are checked.
     fn invoke(&mut self, op: &Op) {
         self.is_valid_step(op, &());
     }

@@ -9,8 +9,8 @@ use super::objects::{Limited, Object};
 use super::{Linearized, Sizes, Wrong};
 use crate::operations::{Op, Operation};
 
-/// Checks all operations of a lock. Afterwards, the object has no holders, but keeps its tokens. Returns the operations
-/// that have no possible position.
+/// Checks all operations of a lock, and returns those that have no possible position. Afterwards, the object has no
+/// holders, but keeps its tokens.
 pub(super) fn check(
     object: &mut Object,
     mut operations: Vec<Operation>,
@@ -31,12 +31,12 @@ pub(super) fn check(
     wrong
 }
 
-/// Returns whether operations may be divided here. Events at the same instant may have happened in any order.
+/// Returns whether operations may be divided here. Events at one instant stay together, because their order is unknown.
 fn is_cut(operations: &[Operation], at: usize) -> bool {
     operations[at - 1].due() < operations[at].due()
 }
 
-/// Checks a piece, and updates the object to the state after it.
+/// Checks a piece, and then updates the object to the state after it.
 fn check_piece(
     object: &mut Object,
     piece: &[Operation],
@@ -49,7 +49,7 @@ fn check_piece(
     let wrong = piece.last().filter(|_| verdict == Some(false));
     let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders().collect() });
     if let Some(middle) = middle.filter(|_| verdict != Some(true)) {
-        // The operation is in the first part that is wrong.
+        // The operation is in the first part that has no valid order.
         let (first, second) = piece.split_at(middle);
         let parts =
             [check_piece(object, first, sizes, found), check_piece(object, second, sizes, found)];
@@ -60,8 +60,8 @@ fn check_piece(
     wrong
 }
 
-/// Returns whether there is a valid order, or `None` after too many steps. The tester tries the threads in order, and
-/// copies everything for each try. Therefore, each operation gets its own thread, and the most likely one is first.
+/// Returns whether there is a valid order, or `None` if that takes too many steps. The tester tries the threads in
+/// order and copies everything for each try. Therefore, each operation has its own thread, the likeliest first.
 fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
     let steps = Rc::new(Cell::new(steps));
     let limited = Limited { object: object.clone(), steps: Rc::clone(&steps) };
@@ -71,10 +71,10 @@ fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
             [(*invoked, false, thread, *op), (*returned, true, thread, *op)]
         });
     let mut both: Vec<_> = both.collect();
-    // What returns at an instant may have overlapped with what begins at that instant, so begins come first.
+    // An operation that returns at an instant may overlap with one that begins at it, so begins are sorted first.
     both.sort_by_key(|&(at, returns, ..)| (at, returns));
     for (_, returns, thread, op) in both {
-        // The tester rejects wrong nestings of calls in a thread, which do not occur here.
+        // The tester returns an error for wrong nestings of calls in a thread, which do not occur here.
         let _ = if returns { tester.on_return(thread, ()) } else { tester.on_invoke(thread, op) };
     }
     match tester.is_consistent() {

@@ -1,4 +1,4 @@
-//! Artificial histories: correct ones, wrong ones, and random ones, checked in pieces and as a whole.
+//! Generated histories, correct, wrong and random ones, checked in pieces and as a whole.
 
 use fastrand::Rng;
 

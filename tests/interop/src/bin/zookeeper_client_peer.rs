@@ -1,4 +1,4 @@
-//! The lock of the crate `zookeeper-client`, controlled by the commands that `src/peer.rs` describes.
+//! A peer with the lock of the crate `zookeeper-client`. `src/peer.rs` describes the commands that it accepts.
 
 use std::env;
 use std::error::Error;
@@ -17,7 +17,7 @@ fn main() -> Outcome<()> {
         return Err("usage: zookeeper_client_peer SERVER NAME".into());
     };
     let lines = read_lines();
-    // Other threads keep the session alive while this one waits for a command.
+    // A worker thread keeps the session alive while this thread waits for a command.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // Dropping a lock starts a task that deletes its node.
     let _entered = runtime.enter();

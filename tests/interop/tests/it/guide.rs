@@ -1,4 +1,4 @@
-//! Checks that the guide agrees with the tests.
+//! Checks that the tests named in the guide exist, and that its program is the tested one.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at the same path, and `LeaderLatch` with
-//! `Leadership::in_latch`.
+//! `Leadership` and the `LeaderSelector` of Apache Curator (Java) at the same path, and `Leadership::in_latch` and its
+//! `LeaderLatch`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use zoolock_test_support::{Direction, connect_string, wait_until};
 
 const TURNS: usize = 25;
 
-/// Returns a `Leadership` that visits the monitor in each term, and a channel that receives a message after each term.
+/// Returns a `Leadership` whose terms visit the monitor, and a channel that receives a message after each term.
 fn leads(
     stage: &Stage,
     client: &Client,
@@ -30,7 +30,7 @@ fn leads(
     (leadership.unwrap(), terms)
 }
 
-/// Returns a function that leads until its term is over, and a channel that receives a message for each term.
+/// Returns a function that leads until its term ends, and a channel that receives a message for each term.
 fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     let (tell, terms) = unbounded();
     let lead = move |term: &Term| {
@@ -40,12 +40,12 @@ fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     (lead, terms)
 }
 
-/// All candidates lead as often as they should, and no two at the same time.
+/// All candidates lead as often as intended, and no two of them at the same time.
 pub(crate) fn excludes(curator: &Implementation, in_latch: bool) {
     let stage = Stage::new("leads");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
-    // All begin at the same time, except at the path of a latch, where our locks cannot be used.
+    // The hold makes all of them begin at once. At a latch's path our locks cannot be used, so there is none.
     let held = (!in_latch).then(|| stage.lock(&clients[0]).acquire().unwrap());
     let run = stage.run(TURNS, if in_latch { "latch" } else { "lead" });
     theirs.iter_mut().for_each(|peer| peer.tell(&run));
@@ -87,7 +87,7 @@ pub(crate) fn selector_hands_over(curator: &Implementation) {
     assert!(!stage.lock(&client).try_lock().unwrap(), "theirs is not seen");
 }
 
-/// When the leader is killed, the next candidate leads, on either side.
+/// When their leader is killed, ours leads. When ours falls silent, the next of theirs leads.
 pub(crate) fn leader_is_killed(curator: &Implementation) {
     let stage = Stage::new("latch-killed");
     let [mut first, mut last]: [Peer; 2] = curator.start();
@@ -115,9 +115,9 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
     assert!(!ours.is_leader(), "its lease is over");
 }
 
-/// The two do not detect each other as contenders, so our leadership reports an error instead of leading.
+/// A `Leadership` and a latch do not exclude each other at one path, so ours reports an error instead of leading.
 pub(crate) fn never_leads_beside_a_latch(curator: &Implementation) {
-    // If a leadership has failed for its session timeout, it is not healthy.
+    // If attempts to lead have failed for a session timeout, the leadership is not healthy.
     let own = Client::connect(connect_string(), Duration::from_secs(4)).unwrap();
     let stage = Stage::new("latch-beside");
     let [mut peer]: [Peer; 1] = curator.start();

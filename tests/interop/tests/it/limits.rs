@@ -1,10 +1,10 @@
-//! Locks that share a directory and do not exclude each other. The documentation warns of these combinations, and
-//! promises nothing about them. They also prove that the monitor detects two holders at once.
+//! Locks that use the same directory but do not exclude each other. The documentation warns of these combinations, and
+//! does not promise how they behave. These tests also prove that the monitor detects two holders at once.
 
 use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
-/// Lets a peer take its lock while another holder has it, and asserts that both held it at the same time.
+/// Lets a peer acquire its lock although another holder is inside, and asserts that the monitor detects this.
 #[track_caller]
 fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking: &str) {
     let inside = stage.monitor.enter(kind, who, 1);
@@ -15,7 +15,7 @@ fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking
     assert!(overlaps.iter().any(|visit| visit.who == peer.name()));
 }
 
-/// The peer's lock, acquired by the command `taking`, does not wait for this subject of ours, but ours waits for it.
+/// The peer's lock, acquired by the command `taking`, does not wait for our lock, but ours waits for the peer's.
 pub(crate) fn does_not_see_ours(theirs: &Implementation, taking: &str, ours: &str, kind: Kind) {
     let stage = Stage::new("not-seen");
     let [mut peer]: [Peer; 1] = theirs.start();
@@ -36,8 +36,8 @@ pub(crate) fn beside_kazoo(curator: &Implementation) {
     comes_in_beside(&stage, Kind::Lock, holder.name(), &mut peer, "lock");
 }
 
-/// A limitation of that version: it fails if there is a node with a name that it cannot parse. It then leaves its own
-/// node behind, which blocks all contenders until its session ends.
+/// A limitation of that version of go-zookeeper: its lock fails if it cannot parse the name of a node in the directory.
+/// It leaves its own node behind, which blocks all contenders until its session ends.
 pub(crate) fn fails_beside_a_read_write_lock(go_zookeeper: &Implementation) {
     let stage = Stage::new("mixed");
     let [mut peer]: [Peer; 1] = go_zookeeper.start();

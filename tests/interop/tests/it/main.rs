@@ -1,5 +1,5 @@
-//! Each lock of another client, together with ours. A test whose client is not installed reports that and passes, or
-//! fails if `ZOOLOCK_INTEROP` is `required`.
+//! Each lock of another implementation, together with ours. If the implementation is not installed, the test prints
+//! that and passes, or fails if `ZOOLOCK_INTEROP` is `required`.
 
 mod guide;
 mod leadership;
@@ -20,7 +20,7 @@ fn kazoo() -> Option<Implementation> {
     Implementation::kazoo()
 }
 
-/// Debian's go-zookeeper, in Go, from 2018: only in directories without other kinds of nodes.
+/// Debian's go-zookeeper, in Go, from 2018. It is used only in directories that contain no other kinds of nodes.
 fn go_zookeeper() -> Option<Implementation> {
     Implementation::go_zookeeper()
 }
@@ -42,7 +42,7 @@ macro_rules! tests {
 }
 
 tests! {
-    // With `contend`, both sides also hand the lock over to each other, and survive broken connections of ours.
+    // `contend` also covers that either side acquires the lock after the other, and that our connections are cut.
     curator_mutex_excludes_ours_and_is_excluded: curator, |it| contend(it, &MUTEX);
     curator_revoker_asks_a_hold_of_ours: curator, revocation::theirs_asks_ours;
     our_revoke_asks_a_curator_mutex: curator, revocation::ours_asks_theirs;

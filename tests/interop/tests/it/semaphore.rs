@@ -1,4 +1,4 @@
-//! Several permits at once, of Curator's `InterProcessSemaphoreV2` and of ours.
+//! Semaphores with several permits: Curator's `InterProcessSemaphoreV2` and ours.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn semaphore(stage: &Stage, client: &Client, limit: u32) -> DistributedSemaphore
     DistributedSemaphore::new(client, &stage.path, limit).unwrap()
 }
 
-/// Acquires `count` permits this many times, on a new thread.
+/// On a new thread, acquires `count` permits at once. Repeats this `TURNS` times.
 fn turns(
     stage: &Stage,
     times: usize,
@@ -28,7 +28,7 @@ fn turns(
     })
 }
 
-/// Asserts that all permits are free, and that no nodes of permits are left.
+/// Waits until all permits are free, and until no nodes of permits are left.
 fn await_unused(stage: &Stage, semaphore: &DistributedSemaphore) {
     let parts = [stage.below("locks"), stage.below("leases")];
     wait_until("nothing is left", SOON, || parts.iter().all(|part| part.nodes().is_empty()));
@@ -41,7 +41,7 @@ pub(crate) fn never_exceeds_the_limit(curator: &Implementation) {
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
     let held = semaphore(&stage, &clients[0], 4).acquire(4).unwrap();
-    // Curator acquires two permits one by one. With a limit of four, neither side can get stuck with only one of two.
+    // Curator acquires its two permits one by one. With four in total, two sides cannot block each other with one each.
     for peer in &mut theirs {
         peer.tell(&format!("{} 2 4", stage.run(TURNS, "acquire")));
     }
@@ -76,7 +76,7 @@ pub(crate) fn hands_over(curator: &Implementation) {
     assert_eq!(ours.available().unwrap(), 0, "one of ours, one of theirs");
     assert!(ours.try_acquire(1).unwrap().is_none(), "a third permit");
     theirs[1].tell(&acquire);
-    // Curator creates its node first, and counts the nodes afterwards.
+    // Curator creates its node first, and counts the nodes afterwards, so its node exists although it waits.
     stage.below("leases").await_nodes(3);
     assert!(!theirs[1].has_answered(), "a third permit");
     permit.release().unwrap();

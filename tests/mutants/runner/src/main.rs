@@ -1,5 +1,5 @@
-//! Runs the seeds of the simulation that it reads, one per line, and answers each with a line: the seed, the numbers of
-//! the mutants that it reached, and after a `|` what was violated. Ends after the first violation.
+//! Reads seeds of the simulation, one per line, and runs each of them. Answers with a line: the seed, the numbers of
+//! the mutants that it reached, and after `|`, what was violated. Ends after the first violation.
 
 use std::io::{self, BufRead, Write};
 

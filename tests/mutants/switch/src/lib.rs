@@ -1,5 +1,5 @@
-//! Selects the active mutant in a build with all mutants. `zoolock-mutants` inserts calls of [`is_on`] into a copy of
-//! the library.
+//! Selects the active mutant in a build that contains all mutants. `zoolock-mutants` inserts calls of [`is_on`] into a
+//! copy of the library.
 
 use std::env;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Waits for channels. The channels are crossbeam's, because operations that do not block need no simulation.
+//! Waits for channels. The channels are crossbeam's, because operations that do not block need not be simulated.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::scheduler::{after, block, may_give_way, own_process, with};
 
 pub use crossbeam_channel::never;
 
-/// Returns a channel that receives this instant when it has come.
+/// Returns a channel that receives `when` at that instant.
 pub fn at(when: Instant) -> Receiver<Instant> {
     let (sender, receiver) = bounded(1);
     ring(own_process(), when, sender);
@@ -23,7 +23,7 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
         due.saturating_add(asleep).saturating_sub(kernel.now)
     });
     if left > u64::MAX / 4 {
-        // The instant is later than the end of any run.
+        // The instant is never reached, because it is after the end of any run.
         return std::mem::forget(sender);
     }
     after(Duration::from_nanos(left), move || {
@@ -36,14 +36,14 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
     });
 }
 
-/// Returns whether receiving would return at once.
+/// Returns whether receiving would not block.
 #[doc(hidden)]
 pub fn is_ready<T>(receiver: &Receiver<T>) -> bool {
-    // No other thread runs between the two calls, so `try_recv` on an empty channel takes no message.
+    // No other thread runs between these calls, so `try_recv` finds the channel empty and does not take a message.
     !receiver.is_empty() || matches!(receiver.try_recv(), Err(TryRecvError::Disconnected))
 }
 
-/// Returns the message in the channel, or an error.
+/// Returns the message in the channel, or an error if there is none.
 #[doc(hidden)]
 pub fn now_or_never<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
     receiver.try_recv().map_err(|_| RecvError)
@@ -73,7 +73,7 @@ pub fn recv_timeout<T>(receiver: &Receiver<T>, limit: Duration) -> Result<T, Rec
     recv_deadline(receiver, now() + limit)
 }
 
-/// Waits until a receiver is ready, but no longer than `limit`.
+/// Waits until `ready` returns true, but at most for `limit`.
 #[doc(hidden)]
 pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     may_give_way();
@@ -82,8 +82,8 @@ pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     }
 }
 
-/// Corresponds to `crossbeam_channel::select_biased` with receive arms and one `default`: takes the first ready arm.
-/// Parses the arms, binds each receiver once, waits, and tries them in order.
+/// Corresponds to `crossbeam_channel::select_biased` with receive arms and one `default`: the first arm that is ready
+/// is taken. Parses the arms, binds each receiver once, waits, and tries the receivers in order.
 #[macro_export]
 macro_rules! select_biased {
     (@arms [$($done:tt)*] recv($from:expr) -> $got:pat => $body:block, $($rest:tt)*) => {

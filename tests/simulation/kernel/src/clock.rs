@@ -1,34 +1,34 @@
-//! The clocks of a process.
+//! The clocks of a machine.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::scheduler::{own_process, with};
 
-/// The time at which every run starts, in seconds since 1970.
+/// The time at which every run begins, in seconds since 1970.
 const BEGIN: u64 = 1_700_000_000;
 
-/// Returns the real instant that represents the start of a run. Only differences from it matter.
+/// Returns the real instant that stands for the start of a run. Only its differences from other instants matter.
 fn begin() -> Instant {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     *BEGIN.get_or_init(Instant::now)
 }
 
-/// Returns the monotonic clock of the process, which stops while the machine is suspended.
+/// Returns the monotonic clock of the process, which does not advance while the machine is suspended.
 pub fn now() -> Instant {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].asleep));
     begin() + Duration::from_nanos(passed)
 }
 
-/// Returns the time since the machine's boot, which stops only while the host pauses the machine.
+/// Returns the time since the machine was booted, which does not advance only while the host pauses the machine.
 pub fn since_boot() -> Duration {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused));
     Duration::from_nanos(passed)
 }
 
-/// Returns the true time.
+/// Returns the true time of the run, which no fault changes.
 pub fn instant() -> Instant {
     begin() + crate::scheduler::elapsed()
 }

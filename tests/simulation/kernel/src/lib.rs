@@ -1,12 +1,12 @@
-//! Simulates the services of an operating system: threads, clocks, mutexes, waits, sockets and randomness. A seed
-//! determines all of them.
+//! Simulates the services of an operating system: threads, clocks, mutexes, waits, sockets and randomness, all of which
+//! are determined by a seed.
 //!
-//! Simulated threads are coroutines on one real thread. A thread runs until it blocks, or until a seeded choice
-//! interrupts it at a mutex, a receive or a read. The kernel then draws the next thread. When no thread can run, the
-//! clock jumps to the next event. A seed therefore gives the same run on every machine and at any load.
+//! Simulated threads are coroutines on a single real thread. A thread runs until it blocks, or until a seeded choice
+//! interrupts it at a mutex, a receive or a read. The kernel then draws the thread that runs next. When no thread can
+//! run, the clock jumps to the next event. A seed therefore produces the same run on every machine and at any load.
 //!
 //! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
-//! `crossbeam-channel`. `zookeeper/src/sys.rs` selects one of the two implementations.
+//! `crossbeam-channel`. `zookeeper/src/sys.rs` selects one of the two.
 
 #![allow(missing_docs, reason = "the counterparts have docs")]
 
@@ -19,7 +19,7 @@ mod sync;
 pub mod thread;
 mod trace;
 
-/// Selects the first channel that is ready, which is as valid as selecting a random one.
+/// Selects the first channel that is ready, which is a valid implementation of selecting a random one.
 pub use crate::select_biased as select;
 pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Processes, each on its own machine: whether it runs, its clocks, and which requests its system refuses.
+//! Processes, each on its own machine: whether it runs, its clocks, and what its system refuses to do.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::scheduler::{own_process, with};
 
-/// A program with several threads, which freezes, sleeps or dies as a unit.
+/// A program with several threads. It freezes, sleeps and dies as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub usize);
 
@@ -23,17 +23,17 @@ pub(crate) enum Fate {
 #[derive(Default)]
 pub struct Machine {
     pub(crate) fate: Fate,
-    /// How long its monotonic clock has been stopped in total.
+    /// How long the machine's monotonic clock has been stopped, in total.
     pub(crate) asleep: u64,
-    /// How long its time since boot has been stopped in total.
+    /// How long the time since the machine was booted has been stopped, in total.
     pub(crate) paused: u64,
-    /// When its last sleep ends or ended.
+    /// When the latest sleep of the machine ends or has ended.
     awake_at: u64,
-    /// How far its system clock is ahead of the true time, in nanoseconds.
+    /// How far the machine's system clock is ahead of the true time, in nanoseconds.
     pub ahead: i64,
     /// The probability with which the process fails to start a thread.
     pub fails_spawns: f64,
-    /// Whether other programs occupy its processors from time to time.
+    /// Whether other programs keep the machine's processors busy from time to time.
     pub is_busy: bool,
     pub(crate) random: Rng,
 }
@@ -52,7 +52,7 @@ pub fn process() -> Process {
     })
 }
 
-/// Stops the threads of a process for this time.
+/// Stops all threads of a process for this time.
 pub fn freeze(process: Process, time: Duration) {
     with(|kernel| {
         let until = kernel.now + time.as_nanos() as u64;
@@ -70,14 +70,14 @@ pub fn machine(process: Process, change: impl FnOnce(&mut Machine)) {
     with(|kernel| change(&mut kernel.machines[process.0]));
 }
 
-/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses the machine, the time
-/// since boot stops as well.
+/// Suspends a machine: [`freeze`]s the process, and stops its monotonic clock. If `is_paused` is true, the host pauses
+/// the machine, which also stops the time since boot.
 pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     freeze(process, time);
     with(|kernel| {
         let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
         let end = begin + time.as_nanos() as u64;
-        // Overlapping sleeps count once.
+        // If sleeps overlap, the time in which they overlap counts only once.
         let longer = end.saturating_sub(begin.max(machine.awake_at));
         machine.asleep += longer;
         machine.paused += if is_paused { longer } else { 0 };
@@ -85,13 +85,13 @@ pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     });
 }
 
-/// Kills a process with all its connections.
+/// Kills a process, and breaks all its connections.
 pub fn kill(process: Process) {
     with(|kernel| kernel.machines[process.0].fate = Fate::Dead);
     crate::net::shut_all(process);
 }
 
-/// Returns whether a process was killed.
+/// Returns whether a process has been killed.
 pub fn is_dead(process: Process) -> bool {
     with(|kernel| kernel.machines[process.0].fate == Fate::Dead)
 }
@@ -103,12 +103,12 @@ pub(crate) fn may_spawn(process: Process) -> bool {
     })
 }
 
-/// Returns the names of the machine and the process.
+/// Returns the name of the machine and the number of the process.
 pub fn program() -> String {
     format!("machine-{}/1", own_process().0)
 }
 
-/// Draws from the random numbers of the process.
+/// Draws one of the process's random numbers.
 pub fn random() -> u64 {
     let process = own_process();
     with(|kernel| kernel.machines[process.0].random.u64(..))

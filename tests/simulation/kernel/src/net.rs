@@ -1,5 +1,5 @@
-//! The sockets of the processes, and the bell that ends a wait for them. The world implements the remote end as a
-//! [`Network`].
+//! The sockets of the processes, and the bell that ends a wait for sockets. The world is the remote end of all sockets,
+//! as a [`Network`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,13 +14,13 @@ use crate::scheduler::{block, may_give_way, own_process, with};
 
 /// The remote end of all sockets.
 pub trait Network {
-    /// Opens a connection for a process. The network calls [`answered`] to answer, or does not answer.
+    /// Opens a connection for a process. The network calls [`answered`] to accept or refuse it, or never answers.
     fn connect(&self, process: Process, socket: u64, address: SocketAddr);
-    /// Takes as many bytes from a process as there is room for. Returns their number.
+    /// Takes as many bytes from a process as fit, and returns their number.
     fn send(&self, socket: u64, bytes: &[u8]) -> usize;
     /// Closes the process's end of a connection.
     fn shut(&self, socket: u64);
-    /// Returns the addresses for a name, and how long the lookup takes.
+    /// Returns the addresses of a name, and how long looking them up takes.
     fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>);
 }
 
@@ -42,7 +42,7 @@ struct End {
 enum State {
     Connecting,
     Open,
-    /// The remote end has closed, but bytes that have arrived can still be read.
+    /// The remote end has closed the connection. Bytes that have arrived can still be read.
     Finished,
     Failed(io::ErrorKind),
     Shut,
@@ -63,7 +63,7 @@ pub fn set_network(network: Rc<dyn Network>) {
     with(|kernel| kernel.sockets.network = Some(network));
 }
 
-/// Establishes a connection, or refuses it.
+/// Accepts a connection, or refuses it.
 pub fn answered(socket: u64, is_accepted: bool) {
     end(socket, |end| match (end.state, is_accepted) {
         (State::Connecting, true) => end.state = State::Open,
@@ -81,7 +81,7 @@ pub fn deliver(socket: u64, bytes: &[u8]) {
     });
 }
 
-/// Ends a connection from the remote end. If it is torn, bytes that have not been read are lost.
+/// Closes a connection at the remote end. If `is_torn` is true, bytes that have not been read are lost.
 pub fn finish(socket: u64, is_torn: bool) {
     end(socket, |end| {
         if matches!(end.state, State::Open | State::Connecting) {
@@ -111,7 +111,7 @@ pub(crate) fn shut_all(process: Process) {
 pub struct Stream(u64);
 
 impl Stream {
-    /// Starts to connect. Never fails here.
+    /// Begins to connect. In the simulation, this never fails.
     pub fn connect(address: SocketAddr) -> io::Result<Stream> {
         let process = own_process();
         let socket = with(|kernel| {
@@ -125,7 +125,7 @@ impl Stream {
         Ok(Stream(socket))
     }
 
-    /// Returns whether the connection is established. Fails if the connection failed.
+    /// Returns whether the connection is established, or an error if it has failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         match end(self.0, |end| end.state) {
             Some(State::Connecting) => Ok(false),
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and an error if the connection broke.
+    /// Waits for bytes, and reads them. Returns 0 at the end of the connection, and an error if the connection broke.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {
@@ -158,8 +158,8 @@ impl Stream {
         read.unwrap_or(Ok(0))
     }
 
-    /// Sends as many bytes as there is room for. Fails with `WouldBlock` if there is no room, and with another error if
-    /// the connection is not open.
+    /// Sends as many bytes as fit, and returns their number. Fails with `WouldBlock` if none fits, and with another
+    /// error if the connection is not open.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match end(self.0, |end| end.state) {
             Some(State::Open) => match network().send(self.0, bytes) {
@@ -171,7 +171,7 @@ impl Stream {
         }
     }
 
-    /// Closes the connection, which ends reads. Fails if it is already closed.
+    /// Closes the connection, which makes reads return. Fails if the connection is already closed.
     pub fn shut_down(&self) -> io::Result<()> {
         let before = end(self.0, |end| std::mem::replace(&mut end.state, State::Shut));
         if matches!(before, None | Some(State::Shut)) {
@@ -191,19 +191,19 @@ impl Drop for Stream {
     }
 }
 
-/// Looks up the addresses for a name.
+/// Looks up the addresses of a name.
 pub fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     let (time, found) = network().resolve(own_process(), name);
     crate::thread::sleep(time);
     found
 }
 
-/// Wakes a thread that waits for connections or for an instant. Corresponds to the client's own bell.
+/// Wakes a thread that waits for connections or for an instant. This simulates the bell of the client.
 #[derive(Debug)]
 pub struct Bell(AtomicBool);
 
 impl Bell {
-    /// Creates a bell that has not been rung. Never fails here.
+    /// Creates a bell that has not been rung. In the simulation, this never fails.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(AtomicBool::new(false)))
     }

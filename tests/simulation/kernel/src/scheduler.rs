@@ -1,4 +1,4 @@
-//! Decides which thread runs, and when. One loop on the real thread runs everything else.
+//! Decides which thread runs, and when. A single loop on the real thread runs all threads.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,19 +15,19 @@ use crate::machine::{Fate, Machine, Process, process};
 use crate::net::Sockets;
 use crate::trace::Trace;
 
-/// Debug builds have large stack frames. Pages that are never touched use no memory.
+/// The size of stacks. Debug builds have large stack frames, and pages that are never touched use no memory.
 const STACK: usize = 512 * 1024;
-/// A thread gives way on average at one in this many locks, receives and reads.
+/// On average, a thread gives way at one in this many locks, receives and reads.
 const PREEMPTED: u32 = 8;
-/// The longest time that a thread runs between two waits, in nanoseconds.
+/// The longest time that a thread takes between two waits, in nanoseconds.
 const STEP: u64 = 20_000;
 
-/// On a busy machine, one in `DELAYED` resumptions is late on average, by at most `DELAY` nanoseconds.
+/// On a busy machine, a thread is on average late in one of `DELAYED` cases, by at most `DELAY` nanoseconds.
 const DELAYED: u32 = 64;
 const DELAY: u64 = 4_000_000;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
-/// An action that runs at a given time, outside all threads.
+/// An action that runs at a given time, and not on any thread.
 type Happening = Box<dyn FnOnce()>;
 
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(crate) struct Task {
     state: State,
     /// The thread does not run before this time, even if its wait is over.
     stands_until: u64,
-    /// Whether the last wait ended because its condition was met, as opposed to its deadline.
+    /// Whether the last wait ended because its condition was met, and not because of its deadline.
     is_met: bool,
     pub(crate) name: Arc<str>,
     pub(crate) process: Process,
@@ -59,16 +59,16 @@ pub(crate) struct Kernel {
     pub(crate) now: u64,
     pub(crate) tasks: Vec<Task>,
     pub(crate) machines: Vec<Machine>,
-    /// The threads that have not ended.
+    /// The threads that have not ended yet.
     live: Vec<usize>,
     pub(crate) current: Option<usize>,
     pub(crate) choices: Rng,
-    /// Scheduled actions, by time and number.
+    /// Scheduled actions, by their time and a number that keeps them in order.
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
     has_panicked: Vec<Arc<str>>,
-    /// The process whose state [`peek`] reads. Meanwhile, no thread gives way.
+    /// The process whose state [`peek`] is reading. While it is, no thread gives way.
     pub(crate) looks_at: Option<Process>,
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
@@ -79,18 +79,18 @@ pub(crate) struct Kernel {
     nestings: BTreeSet<Nesting>,
 }
 
-/// A mutex that was locked, or a wait that began, while another mutex was held.
+/// What a thread did while it held a mutex: it locked another mutex, or it began to wait.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nesting {
     /// Where the outer mutex was locked.
     pub outer: &'static Location<'static>,
-    /// Where another mutex was locked under it, or what the thread waited for.
+    /// Where the other mutex was locked, or what the thread waited for.
     pub inner: Result<&'static Location<'static>, &'static str>,
 }
 
 thread_local! {
     static KERNEL: RefCell<Option<Kernel>> = const { RefCell::new(None) };
-    /// The stacks of earlier runs, for reuse.
+    /// Stacks of earlier runs, to be reused.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -104,9 +104,9 @@ pub fn is_running() -> bool {
     KERNEL.with_borrow(|kernel| kernel.is_some())
 }
 
-/// Runs a simulation until all threads have ended. `main` is its first thread, in a process of its own. `finish` may
-/// inspect the world after the end. It gets an error that lists all waits if no thread could continue, or if the run
-/// took more steps than allowed.
+/// Runs a simulation until all threads have ended. `main` is its first thread, in its own process. `finish` may inspect
+/// the world after that. It receives an error that lists all waits if no thread could continue, or if the run took too
+/// many steps.
 pub fn run<T>(
     seed: u64,
     is_traced: bool,
@@ -134,7 +134,7 @@ pub fn run<T>(
         if let Some(mut fiber) = task.fiber.take()
             && fiber.started()
         {
-            // The values on its stack are leaked, as in a killed program.
+            // The values on the coroutine's stack are leaked, as in a program that is killed.
             // SAFETY: nothing refers to values on its stack. No task runs any more, and the conditions of waiting
             unsafe { fiber.force_reset() };
             kernel.stacks.push(fiber.into_stack());
@@ -221,13 +221,13 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
-    /// Records which mutex a thread locks, or what it waits for, while it holds mutexes.
+    /// Records which mutex a thread locks, or what it waits for, while it holds another mutex.
     fn nests(&mut self, task: usize, inner: Result<&'static Location<'static>, &'static str>) {
         let held = self.tasks[task].held.iter();
         self.nestings.extend(held.map(|(_, outer)| Nesting { outer, inner }));
     }
 
-    /// Returns whether a busy machine delays a thread that could run.
+    /// Returns whether the thread is delayed because its machine is busy, although it could run.
     fn has_to_wait(&mut self, task: usize) -> bool {
         let is_busy = self.machines[self.tasks[task].process.0].is_busy;
         let waits = is_busy && self.choices.u32(..DELAYED) == 0;
@@ -278,7 +278,7 @@ impl Kernel {
                 Fate::Runs => *stands_until,
             };
             let due = match *state {
-                // The task may be able to run at that time.
+                // If the wait is over by then, the thread can run at that time.
                 _ if thaws > self.now => thaws,
                 State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
                 _ => continue,
@@ -347,11 +347,11 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
 
 pub(crate) const MUTEX: &str = "a mutex";
 
-/// Waits until `ready` returns true, or until this instant of the process's own clock. Returns whether the condition
-/// was met. No other thread runs between the check and the return.
+/// Waits until `ready` returns true, or until this instant on the process's own clock. Returns whether the condition
+/// was met. No other thread runs between the check of the condition and the return.
 pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() -> bool>) -> bool {
     if with(|kernel| kernel.looks_at.is_some()) {
-        // This is not a bug, so the panic hook must not be called.
+        // The panic hook must not be called, because this is not a bug.
         std::panic::resume_unwind(Box::new(InTheWay));
     }
     let yielder = with(|kernel| {
@@ -397,7 +397,7 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
-/// Returns where the running thread locked this mutex, and replaces that place if there is a `new` one.
+/// Returns where the running thread locked this mutex. If `new` is set, the thread has locked the mutex again there.
 pub(crate) fn taken_at(
     address: usize,
     new: Option<&'static Location<'static>>,
@@ -425,7 +425,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Sometimes lets other threads run.
+/// Lets other threads run in some cases.
 pub(crate) fn may_give_way() {
     let may = |kernel: &mut Kernel| kernel.current.is_some() && kernel.looks_at.is_none();
     if with(|kernel| may(kernel) && kernel.choices.u32(..PREEMPTED) == 0) {
@@ -437,7 +437,7 @@ pub(crate) fn has_ended(task: usize) -> bool {
     with(|kernel| !kernel.live.contains(&task))
 }
 
-/// Returns the process of the running thread, or the world's process outside of threads.
+/// Returns the process of the running thread, or, if no thread runs, the world's process.
 pub fn own_process() -> Process {
     with(|kernel| {
         let running = kernel.current.map_or(Process(0), |task| kernel.tasks[task].process);
@@ -445,11 +445,11 @@ pub fn own_process() -> Process {
     })
 }
 
-/// Panic payload for a call of [`peek`] that would have to wait.
+/// The panic payload with which a wait within [`peek`] fails.
 struct InTheWay;
 
-/// Calls `look` with the clocks of this process while no other thread runs. Returns `None` if `look` would have to wait
-/// for a mutex.
+/// Calls `look` with the clocks of this process, while no other thread runs. Returns `None` if `look` would have to
+/// wait for a mutex.
 pub fn peek<T>(process: Process, look: impl FnOnce() -> T) -> Option<T> {
     let before = with(|kernel| kernel.looks_at.replace(process));
     let seen = catch_unwind(AssertUnwindSafe(look));
@@ -486,23 +486,23 @@ pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
     });
 }
 
-/// Returns the true time since the start of the run.
+/// Returns the true time since the run began.
 pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
 
-/// Multiplies the waits of fallback timers by `patience`, so that a run shows whether anything depends on them. Without
-/// shortcuts, the library lists the contenders before every grant.
+/// Multiplies the waits of fallback timers by `patience`, so that a run shows whether anything depends on these timers.
+/// If `shortcuts` is false, the library lists the contenders before every grant.
 pub fn configure(patience: u32, shortcuts: bool) {
     with(|kernel| (kernel.patience, kernel.shortcuts) = (patience, shortcuts));
 }
 
-/// Returns `times`, multiplied by the factor set with [`configure`].
+/// Returns `times`, multiplied by the `patience` of [`configure`].
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
 }
 
-/// Returns whether the library takes shortcuts.
+/// Returns whether the library may take shortcuts.
 pub fn shortcuts() -> bool {
     with(|kernel| kernel.shortcuts)
 }
@@ -512,7 +512,7 @@ pub fn stop() {
     with(|kernel| kernel.has_stopped = true);
 }
 
-/// Pauses one thread of a process for this time.
+/// Pauses one of a process's threads for this time.
 pub fn stall(process: Process, time: Duration) {
     with(|kernel| {
         let is_own = |task: &usize| kernel.tasks[*task].process == process;
@@ -524,7 +524,7 @@ pub fn stall(process: Process, time: Duration) {
     });
 }
 
-/// Returns the names of the threads of a process that are still running.
+/// Returns the names of the threads of a process that have not ended.
 pub fn tasks(process: Process) -> Vec<Arc<str>> {
     with(|kernel| {
         let own = kernel.live.iter().map(|&task| &kernel.tasks[task]);
@@ -532,7 +532,7 @@ pub fn tasks(process: Process) -> Vec<Arc<str>> {
     })
 }
 
-/// Draws from the world's random numbers.
+/// Draws with the random numbers of the world.
 pub fn with_random<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
     let mut random = with(|kernel| kernel.choices.fork());
     draw(&mut random)

@@ -15,7 +15,7 @@ use crate::scheduler::{MUTEX, block, has_locked, has_unlocked, may_give_way, tak
 #[derive(Debug)]
 pub struct Raw(AtomicBool);
 
-// SAFETY: only the thread that changed `false` to `true` holds the mutex.
+// SAFETY: the mutex is held only by the thread that changed `false` to `true`.
 unsafe impl RawMutex for Raw {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Raw = Raw(AtomicBool::new(false));
@@ -24,7 +24,7 @@ unsafe impl RawMutex for Raw {
     #[track_caller]
     fn lock(&self) {
         may_give_way();
-        // `try_lock` never waits, so it need not follow the order of the mutexes.
+        // Not for `try_lock`, which never waits and therefore need not follow the order of the mutexes.
         will_lock(Location::caller());
         while !self.try_lock() {
             block(MUTEX, None, Some(&|| !self.0.load(Ordering::Relaxed)));
@@ -89,7 +89,7 @@ impl Condvar {
         let notified = Rc::new(AtomicBool::new(false));
         self.0.borrow_mut().push_back(Rc::clone(&notified));
         let is_notified = || notified.load(Ordering::Relaxed);
-        // SAFETY: this neither locks nor unlocks the raw mutex.
+        // SAFETY: the raw mutex is neither locked nor unlocked by this.
         let address = unsafe { MutexGuard::mutex(guard).raw() }.address();
         let place = taken_at(address, None);
         MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_notified)));
@@ -98,7 +98,7 @@ impl Condvar {
         WaitTimeoutResult(!is_notified())
     }
 
-    /// Wakes the thread that has waited longest.
+    /// Wakes the thread that has been waiting for the longest time.
     pub fn notify_one(&self) {
         if let Some(notified) = self.0.borrow_mut().pop_front() {
             notified.store(true, Ordering::Relaxed);

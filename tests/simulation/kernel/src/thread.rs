@@ -29,7 +29,7 @@ impl Thread {
         Some(&self.name)
     }
 
-    /// Ends the thread's current park, or the next one.
+    /// Ends the park of the thread, or its next one if it is not parked.
     pub fn unpark(&self) {
         with(|kernel| kernel.tasks[self.task].has_token = true);
     }
@@ -42,7 +42,7 @@ pub fn current() -> Thread {
     })
 }
 
-/// Returns the number of the running thread, or 0 outside threads.
+/// Returns the number of the running thread, or 0 if no thread runs.
 pub fn number() -> usize {
     with(|kernel| kernel.current.map_or(0, |task| task + 1))
 }
@@ -72,12 +72,12 @@ pub fn yield_now() {
     give_way();
 }
 
-/// Marks the running thread as one that delivers answers to other threads, and must not wait.
+/// Marks the running thread as one that delivers answers to other threads. It must not wait for them.
 pub fn never_wait_here() {
     with(|kernel| kernel.current.map(|task| kernel.tasks[task].never_waits = true));
 }
 
-/// Returns whether [`never_wait_here`] marked the running thread.
+/// Returns whether [`never_wait_here`] has marked the running thread.
 pub fn must_not_wait() -> bool {
     with(|kernel| kernel.current.is_some_and(|task| kernel.tasks[task].never_waits))
 }
@@ -126,7 +126,7 @@ impl Builder {
         Builder(name)
     }
 
-    /// Starts the thread in the process of the caller. Fails with the probability `fails_spawns` of its machine.
+    /// Starts the thread in the caller's process. Fails with the probability `fails_spawns` of the process's machine.
     pub fn spawn<T, F>(self, body: F) -> io::Result<JoinHandle<T>>
     where
         T: 'static,

@@ -1,4 +1,4 @@
-//! Records a run: a trace for people, counts of events, and a hash for comparing runs.
+//! Records a run: a readable trace, counts of events, and a hash with which runs can be compared.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub fn count(what: &'static str) {
     with(|kernel| *kernel.trace.counts.entry(what).or_default() += 1);
 }
 
-/// Counts that a rare path was reached, and adds this to the trace.
+/// Counts that the run reached a rare path, and adds this to the trace.
 pub fn reached(what: &'static str) {
     note(|| format!("* {what}"));
     count(what);
@@ -83,12 +83,12 @@ pub fn reached_if(is: bool, what: &'static str) -> bool {
     is
 }
 
-/// Takes the counts out of the kernel.
+/// Returns the counts, and resets them.
 pub fn counts() -> BTreeMap<&'static str, u64> {
     with(|kernel| std::mem::take(&mut kernel.trace.counts))
 }
 
-/// Takes the trace out of the kernel.
+/// Returns the trace, and empties it.
 pub fn take_trace() -> Vec<String> {
     with(|kernel| std::mem::take(&mut kernel.trace.lines))
 }

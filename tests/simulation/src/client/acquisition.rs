@@ -1,4 +1,4 @@
-//! An acquisition of a lock: the call, the operations while the lock is held, and the release.
+//! An acquisition of a lock: the call, the operations during the hold, and the release.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::monitor::{self, Held, Left, NodeId, limit, monitor, violation};
 use crate::network;
 use crate::plan::{AcquisitionPlan, End, Kind, ObjectPlan, Operation, Place, Wait, What};
 
-/// A lock object, and its number in the plan. A fresh object with the same number may be made for one call.
+/// A lock object, and its number in the plan. A call may also use a fresh object with that number.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub number: usize,
@@ -36,15 +36,15 @@ pub(super) struct Ask<'a> {
 pub(super) struct Acquisition<'a> {
     pub who: &'a str,
     pub target: Target<'a>,
-    /// The number by which the monitor identifies the hold.
+    /// The number with which the monitor identifies the hold.
     pub number: usize,
     pub own: Hold,
-    /// Whether the hold has received a request to release the lock. Only this thread reads its channel.
+    /// Whether a revocation request for the hold has been received. Only this thread reads the channel for requests.
     pub was_asked: Cell<bool>,
 }
 
 impl Target<'_> {
-    /// Returns the number of the object if other calls use it as well.
+    /// Returns the object's number if other calls use the object as well.
     pub(super) fn shared(self) -> Option<usize> {
         (!self.is_fresh).then_some(self.number)
     }
@@ -71,14 +71,14 @@ impl Acquisition<'_> {
         monitor::acquisitions(self.place(), self.kind(), self.own.fencing_token())
     }
 
-    /// Returns the data of a guarded write: node, token and hold.
+    /// Returns the data of a guarded write: the node, the token and the hold.
     pub(super) fn data(&self) -> String {
         let (path, token) = self.node();
         format!("{path} {token} {}", self.number)
     }
 }
 
-/// Converts the result of an unlock for the checkers.
+/// Converts the result of an unlock to the one that the checkers use.
 pub(super) fn said(answer: Option<()>) -> Unlocked {
     answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
 }
@@ -100,7 +100,7 @@ impl Shared {
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
         let ask = Ask { who: &who, target, wait, permits: permits.min(limit(place)) };
         let Some((taken, acquisition)) = self.get(call, ask, is_guard) else { return };
-        // Without an acquisition, the hold has already ended.
+        // If there is no acquisition, the hold has already ended.
         let Some(acquisition) = acquisition else {
             return self.give_back(target, taken, end, None);
         };
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Calls for a lock. Returns the holds, and the acquisition unless the hold has already ended.
+    /// Acquires a lock. Returns the holds, and an acquisition unless the hold has already ended.
     pub(super) fn get<'a>(
         &self,
         call: &str,
@@ -152,14 +152,14 @@ impl Shared {
         let least = match wait {
             Wait::Forever | Wait::Try => self.client.session_timeout(),
             Wait::For(time) => time,
-            // `check_outage` checks how long such a call waits without a connection.
+            // `check_outage` checks for how long such a call waits without a connection.
             Wait::Connected(..) => Duration::ZERO,
         };
         let taken = self.checked_since(call, begun, least, taken)??;
         let mut holds = target.object.holds(&taken);
         if kind == Kind::Several {
             self.check_members(who, target, &holds);
-            // Only the first member is at a place where other clients lock as well.
+            // Only the first member of a multi-lock is at a place where other clients lock as well.
             holds.truncate(1);
         }
         let acquisition = holds.first().cloned().map(|own| {
@@ -175,7 +175,7 @@ impl Shared {
         Some((taken, acquisition))
     }
 
-    /// Returns the cancel token for the calls of an object.
+    /// Returns the cancel token of an object's calls.
     fn token(&self, target: Target<'_>) -> Option<Token> {
         let number = target.shared()?;
         let is_it =
@@ -183,7 +183,7 @@ impl Shared {
         self.plan.has(is_it).then(|| self.tokens[number].borrow().clone())
     }
 
-    /// Registers a callback for the end of a hold. The program waits for it before it ends.
+    /// Registers a callback for the end of a hold. The program does not end before it has been called.
     fn expect_end(&self, own: &Hold) {
         kernel::count("call: on_end");
         let (ends, who, hold) = (Arc::clone(&self.ends), self.name.clone(), own.clone());
@@ -240,7 +240,7 @@ impl Shared {
         let was_there =
             acquisition.is_none_or(|acquisition| monitor::is_there(&acquisition.node()));
         let connections = self.client.stats().connections;
-        // A multi-lock has members at places of their own, which others may lock together with any place.
+        // The other members of a multi-lock are at separate paths, where multi-locks of any place meet.
         let calls = || match kind {
             Kind::Several => {
                 let all = self.calls.iter().map(Cell::get);
@@ -258,37 +258,37 @@ impl Shared {
         if acquisition.is_some() && !is_silent && *kind != Kind::Several {
             self.check_end(&released);
         }
-        // Without sequence numbers to order them, the read shares the node of the write that it replaces.
+        // When numbers no longer show the order, the downgraded read keeps the node of its write.
         let is_shared =
             |acquisition: &Acquisition<'_>| acquisition.node().0.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && acquisition.is_some_and(is_shared);
-        // With other options, the node may be deleted in the background, where a refusal is not reported.
+        // With other options, the node may be deleted in the background, and a refusal is not reported.
         let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
-        // The client received an answer, so the client knows whether the node was deleted.
+        // The client has received an answer, so it knows whether the node has been deleted.
         let is_connected = self.client.state() == ClientState::Connected;
         let is_same = || self.client.stats().connections == connections;
         let is_answered = was_connected
             && is_connected
-            // Connections are counted after the answer, because the client may have reconnected.
+            // This is checked after the answer, because the client may have reconnected in the meantime.
             && is_same()
-            // The members of a multi-lock are released one after another.
+            // A multi-lock releases its members one after another.
             && kernel::elapsed() - begun < self.client.session_timeout() / 6
-            // When a thread gives up, its request may include the deletion of this node.
+            // A thread that gives up may include the deletion of this node in its request.
             && others.0 == others.1
             && calls() == others
-            // Calls by leaderships are not counted.
+            // The calls of leaderships are not counted.
             && !self.leads_at(*place);
         let may_go = is_same()
             && options.hold_at_least.is_none()
             && options.hold_at_most.is_none()
-            // A multi-lock may take over one member locally while it waits for the next.
+            // A multi-lock may take over a member in the process, and then wait for its next member.
             && *kind != Kind::Several;
         if let Some(acquisition) = acquisition {
             let node = acquisition.node();
             if is_released && is_answered && *kind != Kind::Single {
                 self.check_release(acquisition, was_there, is_silent);
             }
-            // The next acquisition may already use the node.
+            // If not, the next acquisition already uses the node.
             if may_go && acquisition.count() == acquisitions {
                 let left = Left { process: kernel::own_process(), since: kernel::elapsed() };
                 monitor(|monitor| monitor.left.insert(node, left));
@@ -299,15 +299,15 @@ impl Shared {
         acquisition.into_iter().for_each(|acquisition| monitor::ended(acquisition.number, said));
     }
 
-    /// Checks the node after its owner received the answer to its release.
+    /// Checks the node after its owner has received the answer to its release.
     fn check_release(&self, acquisition: &Acquisition<'_>, was_there: bool, is_silent: bool) {
         let node = acquisition.node();
         if !was_there && !is_silent {
             self.fail(format!("{} had been deleted, but the unlock returned Ok", node.0));
         }
-        // A silent release does not report that the servers refused a deletion.
+        // A silent release does not report that the servers have refused to delete the node.
         let may_stay = is_silent && monitor(|monitor| monitor.has_hidden);
-        // The hold may have exceeded its time limit, in which case the node is deleted in the background.
+        // If the hold has exceeded its time limit, the node is deleted in the background.
         let is_lost = monitor::is_lost(acquisition.number);
         if monitor::is_there(&node) && !may_stay && !is_lost {
             self.fail(format!("{} still exists after the unlock", node.0));

@@ -1,5 +1,5 @@
-//! The lock objects of a client, of every kind, and the calls that acquire and release them. The torture run compiles
-//! this file as well, with the library as users have it.
+//! The lock objects of a client, of every kind, and the calls that acquire and release locks. The torture run compiles
+//! this file as well, with the real library.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -48,7 +48,7 @@ macro_rules! on_lock {
     };
 }
 
-/// Takes permits, or a guard of any type. A busy multi-lock also returns which member is busy, which `$ok` discards.
+/// Acquires permits, or a guard of any type. A multi-lock also returns which member is busy; `$ok` discards that.
 macro_rules! acquire {
     ($lock:expr, $wait:expr, $token:expr, $taken:path $(, $permits:expr)? $(; $ok:ident)?) => {
         match $wait {
@@ -67,7 +67,7 @@ macro_rules! acquire {
 }
 
 pub(super) fn options(ObjectPlan { kind, options: plan, .. }: &ObjectPlan) -> LockOptions {
-    // The other kinds reject this option.
+    // The other kinds of locks reject this option.
     let takes_handoffs = !matches!(kind, Kind::Single | Kind::Semaphore | Kind::Leadership);
     let mut options = LockOptions::new()
         .local_handoffs(if takes_handoffs { plan.local_handoffs } else { 0 })
@@ -111,7 +111,7 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
-/// Returns a multi-lock of the lock at the place, and of a lock and a read lock that all multi-locks share.
+/// Returns a multi-lock. Its members are a lock at this path, and a lock and a read lock that all multi-locks share.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
     let other = DistributedLock::with_options(client, monitor::SECOND, options.clone())?;

@@ -1,4 +1,4 @@
-//! Operations of a client while it holds a lock, and unusual actions.
+//! Operations of a client while it holds a lock, and its unusual actions.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::network;
 use crate::plan::{End, Kind, ObjectPlan, Odd, Operation, Options, Wait};
 use crate::world::restrict;
 
-/// The number of permits that, with thirty paths more, just exceeds a client's quota at the longest paths.
+/// The number of permits that, together with thirty more paths, just exceeds a client's quota at the longest paths.
 const MANY: u32 = 200;
 
 impl Shared {
@@ -40,7 +40,7 @@ impl Shared {
                 }
             }
             Operation::UntilDue => {
-                // If only its lease can end the hold, heartbeats prolong it.
+                // A hold that only its lease can end is prolonged by heartbeats, so the wait is limited.
                 let end = kernel::elapsed() + Duration::from_secs(8);
                 while !own.valid_for().is_zero() && kernel::elapsed() < end {
                     thread::sleep(own.valid_for());
@@ -142,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// Commits a write whose data no other write has.
+    /// Commits a write with data that no other write has.
     fn commit(
         &self,
         call: &str,
@@ -164,7 +164,7 @@ impl Shared {
         written
     }
 
-    /// Writes later from another thread, even if the hold has ended. The monitor checks what the servers carry out.
+    /// Writes later, on another thread, even if the hold has ended. The monitor checks which writes the servers apply.
     fn write_late(&self, acquisition: &Acquisition<'_>, rest: Duration) {
         let (own, data, name) = (acquisition.own.clone(), acquisition.data(), self.name.clone());
         thread::spawn_in(kernel::own_process(), "late write", move || {
@@ -180,7 +180,7 @@ impl Shared {
         });
     }
 
-    /// Checks that a second object for a lock that is held does not grant it again, unless the hold is lost.
+    /// Checks that a second object is not granted a lock that the client holds, unless the hold is lost.
     fn take_a_second(&self, acquisition: &Acquisition<'_>, is_behind: bool) {
         let (who, place, was_lost) = (acquisition.who, acquisition.place(), acquisition.is_lost());
         let kind = match acquisition.kind() {
@@ -193,11 +193,11 @@ impl Shared {
         let second = ObjectPlan { kind, place, options: Options::default() };
         let second = Rc::new(make(&self.client, &second));
         let (own, hold, name) = (acquisition.own.clone(), acquisition.number, self.name.clone());
-        // Releases whatever the second object has acquired.
+        // Releases what the second object has acquired.
         let end = Rc::new(move |lock: &dyn Lock| {
             let holds = lock.holds();
             holds.iter().for_each(|own| monitor::unchecked_acquisition(place, kind, own));
-            // Its client may not have been notified yet that they are deleted.
+            // If the nodes have been deleted, the client may not have been notified yet.
             let are_there = holds.iter().all(|own| monitor::is_there(&monitor::id_of(kind, own)));
             if own.is_held() && monitor::is_sure(hold) && are_there {
                 violation(format!("{name} has {place} twice"));
@@ -237,7 +237,7 @@ impl Shared {
         other.into_iter().for_each(|other| drop(other.join()));
     }
 
-    /// Takes a read lock below the thread's own write lock. Returns the number of its hold unless it has ended.
+    /// Acquires a read lock below the thread's own write lock. Returns the number of the hold unless it has ended.
     pub(super) fn read_below(&self, acquisition: &Acquisition<'_>) -> Option<Option<usize>> {
         let Object::Write(_, read) = acquisition.target.object else { return None };
         kernel::count("operation: read below the write");
@@ -253,7 +253,7 @@ impl Shared {
 
     fn also(&self, acquisition: &Acquisition<'_>, object: usize, wait: Duration) {
         let also = self.target(object);
-        // The same object would yield the same hold.
+        // The same object would return the same hold.
         if acquisition.target.shared() == Some(object) || also.plan.kind == Kind::Leadership {
             return;
         }
@@ -282,12 +282,12 @@ impl Shared {
             if !own.valid_for().is_zero() {
                 continue;
             }
-            // The end is reported within 100 ms, and the hold must not become valid again.
+            // The end has to be reported within 100 ms, and the hold must not become valid again.
             let notified = kernel::recv_timeout(own.ended(), Duration::from_millis(100) + SLACK);
             if own.is_held() {
                 violation(format!("{} holds again what was over", self.name));
             }
-            // Another thread may be about to report it.
+            // Another thread may just be about to report the end.
             if notified == Err(Timeout)
                 && !has_jumped(kernel::own_process(), begun)
                 && kernel::recv_timeout(own.ended(), SLACK) == Err(Timeout)
@@ -301,7 +301,7 @@ impl Shared {
         let kind = self.plan.objects[object].kind;
         match odd {
             Odd::Unlock => {
-                // With the other kinds, any thread may unlock.
+                // For all other kinds, any thread may unlock.
                 if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
                     return;
                 }
@@ -325,7 +325,7 @@ impl Shared {
         }
     }
 
-    /// Drops the last handle of a held lock, which releases the lock without waiting.
+    /// Drops the last handle to a held lock, which releases the lock without waiting for an answer.
     fn drop_held(&self, name: &str, number: usize, time: Duration) {
         let plan = &self.plan.objects[number];
         if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
@@ -371,14 +371,14 @@ impl Shared {
             stuck = permits.iter().map(|own| (path_of(own), own.fencing_token())).collect();
         }
         let more = self.checked("nested lock", || semaphore.acquire_within(MANY, wait)).flatten();
-        // An operator deletes the nodes that cannot be deleted, those of this client or of another one, later.
+        // An operator later deletes nodes of this or another client that cannot be deleted now.
         let is_full = (!stuck.is_empty() && stuck.iter().all(monitor::is_there))
             || some.as_ref().is_some_and(|permits| permits.is_held());
         if more.is_some() && is_full && self.client.stats().sessions == sessions {
             violation(format!("{} has more paths than fit", self.name));
         }
         thread::sleep(time);
-        // The permits may be lost already.
+        // The permits may have been lost by now.
         drop(some);
     }
 }

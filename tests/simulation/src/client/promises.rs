@@ -1,4 +1,4 @@
-//! Checks the library's promises to a client: the errors and the duration of calls, and the meaning of options and
+//! Checks what the library promises to a client: the errors and the duration of calls, and the meanings of options and
 //! tokens.
 
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
 
 impl Shared {
-    /// Makes a call. If it fails, checks the error; otherwise, returns the value.
+    /// Makes a call. Returns its value, or checks its error.
     pub(super) fn checked<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
         let begun = kernel::elapsed();
         self.checked_since(call, begun, Duration::from_secs(1), make())
     }
 
-    /// Checks the error of a call that began at `begun` and may take `least`, or a third of the session timeout.
+    /// Checks the error of a call that began at `begun` and may take `least` or a third of the session timeout.
     pub(super) fn checked_since<T>(
         &self,
         call: &str,
@@ -38,14 +38,14 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
-        // The client may be closed between a write and its answer.
+        // If the client is closed between a write and its answer, the call is not checked.
         if error.kind() == ErrorKind::Unavailable && !self.is_closed.get() {
             self.check_unknown(call, begun, least);
         }
         None
     }
 
-    /// Checks the error of a guarded write without a connection: the outcome must be known until its time is over.
+    /// Checks the error of a guarded write without a connection: until its time is over, it must know the outcome.
     pub(super) fn check_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
@@ -57,14 +57,13 @@ impl Shared {
         }
     }
 
-    /// Checks that a call had a reason to report an unknown state: there was no connection for a while, or its time was
-    /// over.
+    /// Checks a call that reports an unknown state: its client was disconnected for a while, or its time was over.
     fn check_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
         if took + SLACK < least.min(patience) && !has_jumped(process, begun) {
-            // A malformed answer first fails its request and then ends the connection.
+            // After a malformed answer, first the request fails, and then the connection ends.
             kernel::after(SLACK, move || {
                 if !outages::was_cut_off(process, begun) {
                     violation(problem);
@@ -73,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether the documentation of a call allows this error.
+    /// Returns whether the call's documentation allows this error.
     pub(super) fn may_say(&self, call: &str, error: &Error) -> bool {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
@@ -93,7 +92,7 @@ impl Shared {
             }
             Error::Lost { path, reason, .. } if !monitor::may_be_lost(path, *reason) => false,
             Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
-            // Such a run has no faults that could cost a hold.
+            // The runs for which this matters have no fault that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
                 !matches!(call, "close" | "verify" | "contenders")
             }
@@ -106,10 +105,10 @@ impl Shared {
                     || call.starts_with("unlock")
                     || of_holds.contains(&call)
             }
-            // There may be an ephemeral node at the path where the directory of a lost hold was.
+            // An ephemeral node may now be at the path of a directory that a lost hold used.
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } => waits_or_tries,
-            // Other kinds use few nodes.
+            // All other kinds use few nodes.
             Error::LimitExceeded { .. } => {
                 let is_much =
                     |what: &What| matches!(what, What::Odd { odd: Odd::LongPaths { .. }, .. });
@@ -131,28 +130,28 @@ impl Shared {
         }
     }
 
-    /// Checks that a call ends when its allowed time without a connection is over, and not earlier.
+    /// Checks that a call gives up when it has been disconnected for as long as it may wait, and not earlier.
     pub(super) fn check_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
         if let Wait::Connected(time, limit) = ask.wait {
-            // A call that has received no answer at its deadline returns the same error.
+            // After its deadline, a call that has received no answer returns the same error.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
-            // The call also releases what it has acquired so far, and a broken connection may be detected only by the
-            // next ping.
+            // The call also releases what it has acquired so far. It may be the next ping that detects a broken
+            // connection.
             let members = ask.target.plan.kind.members();
             let more = self.client.session_timeout() / 3 * (2 * members + 1);
             outages::check(begun, limit, more, is_disconnected);
         }
     }
 
-    /// Returns whether a lock has no other contender, neither on the servers nor in this process, when a call begins.
+    /// Returns whether, since `begun`, a lock has had no other contender, neither on the servers nor in this process.
     pub(super) fn is_free(&self, object: &ObjectPlan, begun: Duration) -> bool {
         let ObjectPlan { kind, place, .. } = *object;
         let (others, returned) = self.calls[place.0].get();
-        // Nodes that an earlier call gave up may still exist.
+        // Nodes of calls that have given up may still exist.
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || monitor::has_here(kernel::own_process(), kind, place);
-        // A smaller limit may leave too few permits for a call.
+        // If the limit is lowered, too few permits may be left for a call.
         let narrows = |what: &What| matches!(what, What::Narrow { .. });
         let may_be_small = kind == Kind::Semaphore && self.plan.has(narrows);
         is_idle
@@ -161,14 +160,14 @@ impl Shared {
             && !monitor(|monitor| monitor.was_taken(kind, place, begun))
     }
 
-    /// Checks a call that reports a busy lock: another contender existed, and if there was no connection, a thread of
-    /// this process held the lock.
+    /// Checks a call that reports that a lock is busy: another contender must have existed, or, if the client was
+    /// disconnected, a thread of this process must have held the lock.
     pub(super) fn check_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
         let ObjectPlan { kind, place, .. } = *object;
         let (process, now) = (kernel::own_process(), kernel::elapsed());
-        // After a pause, the client needs time to find out what has happened.
+        // The client needs some time after a pause to find out what has happened.
         let since = begun.saturating_sub(SLACK);
-        // A multi-lock releases the members it has, and some of its members are at other places.
+        // A multi-lock releases the members it has acquired, and some members are at other places.
         if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled(process, since) {
             return;
         }
@@ -178,7 +177,7 @@ impl Shared {
             let name = &self.name;
             let problem =
                 format!("{name}: {place} ({kind:?}) is reported as busy, without a connection");
-            // A thread may have acquired the lock and be paused before its call returns.
+            // A thread that has acquired the lock may be paused before its call returns.
             kernel::after(SLACK, move || {
                 if !monitor::may_hold_here(process, kind, place) {
                     violation(problem);
@@ -190,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Checks that the servers have no nodes of this client, which is idle and holds nothing.
+    /// Checks that an idle client that holds nothing has no nodes on the servers.
     pub(super) fn check_nodes(&self) {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
         while let Some(path) = monitor::node_of(kernel::own_process()) {
@@ -201,8 +200,8 @@ impl Shared {
         }
     }
 
-    /// Checks that a call is cancelled only by its token, returns soon afterwards, and acquires nothing if the token
-    /// was cancelled before it began.
+    /// Checks that a call is cancelled only by its own token and returns soon after that, and that it acquires nothing
+    /// if the token was cancelled before the call.
     pub(super) fn check_cancel<T>(
         &self,
         ask: Ask<'_>,
@@ -226,7 +225,7 @@ impl Shared {
         if let Some(since) = token.and_then(|token| token.cancelled.get()) {
             let since = since.max(begun);
             let late = kernel::elapsed() - since;
-            // The members of a multi-lock are released one by one.
+            // A multi-lock releases its members one by one.
             let more = self.client.session_timeout() / 3 * (kind.members() - 1);
             if late > more + SLACK + self.delay(since) {
                 self.fail(format!("a cancelled call took {late:?} to return"));
@@ -234,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// Checks an acquisition's options, and how many contenders the observer reported ahead. The call began at `begun`.
+    /// Checks an acquisition's options, and how many contenders were reported ahead of it. Its call began at `begun`.
     pub(super) fn check_acquisition(
         &self,
         acquisition: &Acquisition<'_>,
@@ -248,7 +247,7 @@ impl Shared {
             Kind::Single => Some(1),
             _ => Some(options.local_handoffs + 1),
         };
-        // A multi-lock has already held its first member for a while.
+        // A multi-lock may have held its first member for a while before it acquired the last one.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = monitor::acquisition(*place, *kind, &node, in_a_row, at_least);
         if let Some(ahead) =
@@ -256,14 +255,14 @@ impl Shared {
         {
             monitor::stood(&node, ahead, is_first, begun);
         }
-        // Both members of a multi-lock have its options.
+        // All members of a multi-lock have the options of the multi-lock.
         monitor::says(&node, options.identity);
         monitor(|monitor| monitor.left.remove(&node));
-        // A new hold is valid for long enough to work with, except that pauses and set clocks use up some of that time.
+        // A new hold is valid for long enough to work with, but pauses and set clocks may use up some of that time.
         let given = monitor(|monitor| monitor.given.get(&node).copied()).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
-        // A multi-lock takes over one member locally and then waits for the next.
+        // A multi-lock may take over a member in the process, and then wait for its next member.
         let is_new = is_first || *kind == Kind::Several;
         let least = if is_new { timeout / 5 } else { timeout / 3 };
         let left = own.valid_for();
@@ -276,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// Checks what a multi-lock reports about its members, all of which it holds.
+    /// Checks what a multi-lock that holds all its members reports about them.
     pub(super) fn check_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
         let Some(lock) = target.object.lock() else { return };
         let mut paths = [target.plan.place.path(), SECOND, READ];
@@ -292,14 +291,14 @@ impl Shared {
         holds.iter().for_each(|own| monitor::is_first(who, own));
     }
 
-    /// Takes what the observer was notified of on this thread, if there is an observer.
+    /// Returns, and forgets, what the observer was notified of on this thread. Returns `None` if there is no observer.
     pub(super) fn reports(&self) -> Option<Vec<(Report, Ahead)>> {
         self.observer.as_ref()?;
         Some(board(|board| board.reports.remove(&thread::number())).unwrap_or_default())
     }
 
-    /// Checks what the observer was notified of about a call. For a multi-lock, this is one report for each member.
-    /// Returns how many contenders it reported ahead.
+    /// Checks what the observer was notified of about a call. For a multi-lock, it receives a report about each member.
+    /// Returns how many contenders were reported ahead.
     pub(super) fn check_report<T>(&self, ask: Ask<'_>, taken: &Result<Option<T>>) -> Option<Ahead> {
         let Ask { wait, target: Target { plan: &ObjectPlan { kind, place, .. }, .. }, .. } = ask;
         let mut all = self.reports().filter(|_| kind != Kind::Leadership)?;
@@ -309,13 +308,13 @@ impl Shared {
         let expected = match taken {
             Ok(Some(_)) => Report::Acquired,
             Ok(None) if matches!(wait, Wait::Try) => Report::Busy,
-            // The time may be over before the call tries the last member.
+            // The deadline may have passed before the call tried the last member.
             Ok(None) if kind == Kind::Several && reports.last() == Some(&Report::Busy) => {
                 return ahead;
             }
             Ok(None) => Report::TimedOut,
             Err(Error::Cancelled { .. }) => Report::Cancelled,
-            // A member that had already been acquired may have been lost.
+            // A member that was acquired before may have been lost.
             Err(_) if kind == Kind::Several => return ahead,
             Err(_) => Report::Failed,
         };
@@ -323,7 +322,7 @@ impl Shared {
             Kind::Several => reports.last() == Some(&expected),
             _ => reports == [expected],
         };
-        // If two nodes have numbers without an order, neither is reported as ahead.
+        // If the numbers of two nodes do not show their order, neither node is reported as ahead of the other.
         let is_behind = expected != Report::Busy
             || ahead != Some(Some(0))
             || kind == Kind::Semaphore
@@ -337,7 +336,7 @@ impl Shared {
         ahead
     }
 
-    /// Checks what the observer was notified of about a release. A loss may have been reported earlier.
+    /// Checks what the observer was notified of about a release. A loss may have been reported before the release.
     pub(super) fn check_end(&self, released: &Result<()>) {
         let Some(mut reports) = self.reports() else { return };
         reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
@@ -370,12 +369,12 @@ impl Shared {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
-        // At a path with a queue, `verify_token` does not check semaphores.
+        // At a path that has a queue, `verify_token` does not check semaphores.
         let is_seen = kind != Kind::Semaphore;
         if said && !before.1 && is_plain {
             self.fail(format!("{:#x} was verified, but is over", node.1));
         }
-        // A read below a write that has just been deleted may be ahead for a moment.
+        // Right after a write has been deleted, its downgraded read may be ahead for a moment.
         let is_sure = |monitor: &mut Monitor| {
             let has_change = monitor.has_left_since(own.path(), begun);
             !monitor.has_strangers && !monitor.is_any_robbed(own.path()) && !has_change
@@ -406,7 +405,7 @@ impl Shared {
         let members = kind.members();
         match wait {
             Wait::Forever | Wait::Connected(None, _) => None,
-            // After that, a multi-lock releases the members that it has, one by one.
+            // After that, a multi-lock releases the members that it has acquired, one by one.
             Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
             Wait::For(time) | Wait::Connected(Some(time), _) => {
                 let patience = self.client.session_timeout() / 3;
@@ -416,7 +415,7 @@ impl Shared {
         }
     }
 
-    /// Makes a call and checks that it returns within `limit`.
+    /// Makes a call, and checks that it returns within `limit`.
     pub(super) fn timed<T>(&self, call: &str, limit: Option<Duration>, f: impl FnOnce() -> T) -> T {
         let begun = kernel::elapsed();
         let made = f();
@@ -429,15 +428,15 @@ impl Shared {
         made
     }
 
-    /// Returns how long a call may have been delayed since then.
+    /// Returns for how long a call may have been delayed since `since`.
     fn delay(&self, since: Duration) -> Duration {
-        // An observer makes a call for each of the two locks.
+        // The observer makes a call for each of two locks.
         let observers = self.observer.as_ref().map(|_| self.client.session_timeout() * 2);
         stalled(kernel::own_process(), since) + observers.unwrap_or_default()
     }
 }
 
-/// Checks that no node of a past contender is watched. Such a node never comes back, so the watch would never end.
+/// Checks that no deleted contender's node is watched. Such a node never exists again, so the watch would never end.
 pub(super) fn check_watches(name: &str) {
     let missing = || {
         let mut watched = network::with(|world| world.ensemble.watched());
@@ -448,7 +447,7 @@ pub(super) fn check_watches(name: &str) {
     if before.is_empty() {
         return;
     }
-    // Clients receive the event for a deleted node soon.
+    // Wait until clients have received the events of nodes that have just been deleted.
     thread::sleep(Duration::from_millis(300));
     let both = missing().into_iter().filter(|path| before.contains(path));
     both.for_each(|path| violation(format!("{name}: {path} is watched, but does not exist")));

@@ -1,4 +1,4 @@
-//! The steps of a client's threads: acquisitions of locks, queries from outside, and actions of operators.
+//! The steps of a client's threads: acquisitions of locks, queries about locks, and actions of operators.
 
 use std::time::Duration;
 
@@ -46,9 +46,9 @@ impl Shared {
                 monitor::cancels(*object);
                 token.cancel();
                 cancelled.set(Some(kernel::elapsed()));
-                // Other calls may have begun before the token was cancelled.
+                // Calls may have begun with the token before it is cancelled.
                 monitor::cancels(*object);
-                // Other calls may begin with the cancelled token.
+                // Other calls may begin while the token is already cancelled.
                 let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
                 thread::sleep(Duration::from_millis(rest));
                 self.tokens[*object].take();
@@ -76,12 +76,12 @@ impl Shared {
         let node = (node_of(&holder), holder.token);
         monitor(|monitor| monitor.asked.insert(node.clone()));
         let was_there = monitor::is_there(&node);
-        // In half of the cases, some time passes between the list and the request.
+        // In half of the cases, time passes between the list and the request.
         let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
         thread::sleep(Duration::from_millis(rest));
         let is_gone = was_there && !monitor::is_there(&node);
         let asked = self.checked("revoke", || self.client.revoke(&holder));
-        // A stranger may have created a node with the same name since then.
+        // A stranger may have created a node with that name in the meantime.
         let is_sure = is_gone && !monitor(|monitor| monitor.has_strangers);
         if asked.is_some() && holder.node.is_empty() {
             violation(format!("{} has requested {place}, an `EphemeralLock`", self.name));
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Lists the contenders at a place, and checks that none is missing and that they are in order.
+    /// Lists the contenders at a place, and checks that none is missing and that their order is correct.
     fn contenders(&self, place: Place) -> Option<Vec<Contender>> {
         let begun = kernel::elapsed();
         let found = self.checked("contenders", || self.client.contenders(place.path()))?;
@@ -117,14 +117,14 @@ impl Shared {
 
     fn holder(&self, place: Place) -> Option<Contender> {
         let found = self.contenders(place)?;
-        // A semaphore has several holders.
+        // A semaphore may have several holders.
         let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
         let count = holders.len();
         let chosen = (count > 0).then(|| kernel::with_random(|random| random.usize(..count)));
         chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
-    /// Checks the locks at the top of the tree, which must be listed in order.
+    /// Checks which locks at the top of the tree are listed. They must be in order.
     fn paths_below(&self) {
         let Some(paths) = self.checked("paths_below", || self.client.paths_below("/")) else {
             return;
@@ -140,7 +140,7 @@ impl Shared {
     }
 }
 
-/// Sometimes replaces a stranger's node with a new one.
+/// In some cases, deletes a stranger's node and creates it again.
 fn plant_anew(node: &str) {
     let is_planted = monitor(|monitor| monitor.planted.contains(node));
     if is_planted

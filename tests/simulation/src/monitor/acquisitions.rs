@@ -1,4 +1,4 @@
-//! Checks acquisitions with one node: how many of one process follow each other, and what prevents a hand-over.
+//! Checks the acquisitions with one node: how many of them follow each other in a process, and what prevents another.
 
 use std::mem;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use zoolock::{Hold, Result};
 use super::{NAMED, check, monitor, queue, violation};
 use crate::plan::{Kind, Place};
 
-/// The path of a node, and its token.
+/// The path of a node, and its fencing token.
 pub(crate) type NodeId = (String, u64);
 
 /// A node whose acquisition has ended.
@@ -28,8 +28,8 @@ pub(crate) fn id_of(kind: Kind, hold: &Hold) -> NodeId {
     (path, hold.fencing_token())
 }
 
-/// Begins an acquisition and checks the limits on acquisitions with one node. Returns whether it is the first one with
-/// that node.
+/// Records an acquisition, and checks the limits on the number of acquisitions with the same node. Returns whether this
+/// is the first acquisition with that node.
 pub(crate) fn acquisition(
     place: Place,
     kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) fn acquisition(
             violation(format!("{path} was handed over in its process: {problem}"));
         }
         if let Some(time) = at_least {
-            // The lock was granted slightly before `now`.
+            // The actual grant was slightly before `now`.
             let until = (now + time).saturating_sub(Duration::from_millis(100));
             let held = monitor.held.values().find(|held| held.has_node(path));
             let nodes = held.map_or(std::slice::from_ref(node), |held| &held.nodes);
@@ -75,8 +75,8 @@ pub(crate) fn number_of_a_write() -> usize {
     })
 }
 
-/// Records the result of a guarded write. If the outcome is unknown, it may take effect as long as the node exists; if
-/// it was reported as not carried out, it must never take effect.
+/// Records the result of a guarded write. If it is unknown, the write may be applied for as long as the node exists; if
+/// the write was reported as not applied, it must never be applied.
 pub(crate) fn wrote(node: NodeId, data: String, written: &Result<()>) {
     check(|monitor| match written {
         Err(error) if error.is_maybe_done() => {
@@ -98,12 +98,12 @@ pub(crate) fn acquisitions(place: Place, kind: Kind, token: u64) -> u32 {
     monitor(|monitor| monitor.acquisitions.get(&key).map_or(0, |(count, _)| *count))
 }
 
-/// Returns the text of an identity.
+/// Returns the text of the identity with this number.
 pub fn identity(number: u8) -> String {
     format!("{NAMED}{number}")
 }
 
-/// Checks that the node of a hold contains the identity of its lock object, or that of its client.
+/// Checks that the node of a hold contains the identity of its lock object, or otherwise of its client.
 pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
     let is_its = |said: &String| match number {
         Some(number) => *said == identity(number),
@@ -115,7 +115,7 @@ pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
     });
 }
 
-/// Begins an acquisition that is not checked, and after which any number of others may follow.
+/// Records an acquisition without checking it. Any number of acquisitions may follow it.
 pub(crate) fn unchecked_acquisition(place: Place, kind: Kind, hold: &Hold) {
     let node = id_of(kind, hold);
     monitor(|monitor| {
@@ -125,7 +125,7 @@ pub(crate) fn unchecked_acquisition(place: Place, kind: Kind, hold: &Hold) {
     });
 }
 
-/// Records that a holder received a request to release its node, and checks that there was one.
+/// Records that a holder has received a revocation request for its node, and checks that someone sent it.
 pub(crate) fn received_request(node: &NodeId) {
     check(|monitor| {
         monitor.received_requests.insert(node.clone());

@@ -13,20 +13,20 @@ use crate::client::has_stalled;
 use crate::histories;
 use crate::plan::{Kind, ObjectPlan, Place};
 
-/// A call that may wait.
+/// A call that may have to wait.
 pub(super) struct Waiting {
     pub(super) process: Process,
-    /// The index of the object that is called, unless the object was made for this call.
+    /// The index of the object on which the call was made, unless the object was created for the call.
     object: Option<usize>,
     pub(super) kind: Kind,
     pub(super) place: Place,
     mode: Mode,
     begun: Duration,
-    /// When someone else deleted its node in the queue of turns.
+    /// When the call's turn node was deleted by someone other than its client.
     pub(super) turnless: Option<Duration>,
-    /// Whether the call is about to return.
+    /// Whether the call has been cancelled, and is about to return.
     is_cancelled: bool,
-    /// Whether its hold may end before the call returns.
+    /// Whether the hold may end even before the call returns.
     is_brief: bool,
 }
 
@@ -53,14 +53,14 @@ pub(crate) fn cancels(object: usize) {
 pub(crate) fn waits_no_more(number: usize) {
     monitor(|monitor| {
         let call = monitor.waiting.remove(&number);
-        // Until now, a multi-lock may have held this lock.
+        // Until now, the call of a multi-lock may have held this lock.
         if let Some(call) = call.filter(|call| call.kind == Kind::Several) {
             monitor.ended_at.insert(call.place, kernel::elapsed());
         }
     });
 }
 
-/// Checks that threads of one process acquire the lock in the order of their calls. `who` made call `number`.
+/// Checks that threads of a process acquire the lock in the order of their calls. Call `number` is that of `who`.
 pub(crate) fn in_order(number: usize, who: &str) {
     check(|monitor| {
         let own = &monitor.waiting[&number];
@@ -69,7 +69,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         }
         let its = queue(own.kind, own.place);
         let is_again = |held: &Held| held.who == who && held.queue() == its && !held.has_left;
-        // A thread may be delayed between its call and its entry into the queue.
+        // A thread may be delayed after its call has begun and before it queues.
         let is_earlier = |other: &&Waiting| {
             (other.process, other.kind, other.place) == (own.process, own.kind, own.place)
                 && other.begun + monitor.late() < own.begun
@@ -78,7 +78,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
                 && !has_stalled(own.process, other.begun)
         };
         let other = monitor.waiting.values().find(is_earlier)?;
-        // A lost hold keeps its own object in use until it is unlocked. Calls on other objects may go first.
+        // A lost hold keeps its object in use until it is unlocked, so calls on other objects may precede calls on it.
         let key = level(own.process, own.kind, own.place);
         let is_lost = |held: &Held| held.level() == key && held.is_held() != Some(true);
         let was_lost = monitor.lost_at.get(&key).is_some_and(|at| *at >= other.begun);
@@ -93,7 +93,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
 /// Records that the servers refuse to delete a client's own node. Checks later that none of its threads waits for it.
 pub(crate) fn may_not_delete(process: Process, path: &str) {
     let known = monitor(|monitor| {
-        // A node that is reserved is deleted only by `break_lock`.
+        // A reserved node is deleted only by `break_lock`, and not by its own client.
         let is_known = monitor.is_steady && !monitor.reserved.contains_key(path);
         let node = monitor.nodes.get(path).filter(|_| is_known)?;
         Some((node.czxid, monitor.timeout))
@@ -103,7 +103,7 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     kernel::after(time, move || {
         check(|monitor| {
             let is_there = monitor.nodes.get(&path).is_some_and(|node| node.czxid == czxid);
-            // The node may have been in use until now.
+            // If the node was in use until now, this is not a problem.
             let given = monitor.given.get(&(path.clone(), czxid as u64));
             let is_idle = given.is_none_or(|given| *given <= begun);
             let who = monitor.waits_for_own(process, &path, begun)?;
@@ -113,13 +113,13 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     });
 }
 
-/// Checks that a call whose turn node was deleted at `lost`, and not replaced since, has another one in this session.
+/// Checks a call whose turn node was last deleted by others at `lost`: it must have another one in this session.
 pub(super) fn has_a_turn(call: usize, session: i64, lost: Duration) {
     check(|monitor| {
         let call = monitor.waiting.get(&call).filter(|call| call.turnless == Some(lost))?;
         let turns = format!("{}/locks", call.place);
         let has_one = monitor.children(&turns).any(|(_, node)| node.owner == session);
-        // The next thread of a process creates its turn node after the thread before it has given up its own.
+        // When a thread of the process gives up its turn node, the next thread of the process creates one after that.
         let left = monitor.left_at.get(&turns).into_iter().flat_map(BTreeMap::values);
         let soon = LATE.max(monitor.slowest * 2);
         let is_next = left.map(|(_, left)| *left + soon).max() > Some(kernel::elapsed());
@@ -133,11 +133,11 @@ pub(super) fn has_a_turn(call: usize, session: i64, lost: Duration) {
 }
 
 impl Monitor {
-    /// Returns the place of a call of this process that, since then, has been waiting only for its own node at `path`.
+    /// Returns the place of a call of the process that has been waiting only for its own node at `path` since `since`.
     fn waits_for_own(&self, process: Process, path: &str, since: Duration) -> Option<Place> {
         let directory = parent(path);
         let number = number_of(path);
-        // The turn nodes of a semaphore are in another directory, where others may wait.
+        // A semaphore's turn nodes are in another directory, where other contenders may wait.
         let turns = directory.strip_suffix("/leases").map(|place| format!("{place}/locks"));
         let is_near = |other: &str| [Some(directory), turns.as_deref()].contains(&Some(other));
         let beside = self.nodes.iter().filter(|(other, _)| is_near(parent(other)));
@@ -154,7 +154,7 @@ impl Monitor {
             let is_here = match (call.kind, is_permit) {
                 (Kind::Single, _) => place == path,
                 (Kind::Semaphore, true) => {
-                    // The call needs all permits, so it has to wait for the permit at `path`.
+                    // The call requests all permits, so it cannot be granted before the permit at `path` is released.
                     call.mode == Mode::Permits(limit(call.place))
                         && directory.strip_suffix("/leases") == Some(place)
                 }
@@ -171,15 +171,15 @@ impl Monitor {
         self.waiting.values().any(|call| level(call.process, call.kind, call.place) == its)
     }
 
-    /// Returns whether a multi-lock call of the running process may have held the lock at this path since then.
+    /// Returns whether a multi-lock call of the running process may have held the lock at this path since `since`.
     pub(super) fn several_had(&self, path: &str, since: Duration) -> bool {
         let ended = self.ended_at.iter().filter(|(place, _)| place.path() == path);
         self.several_may_have(kernel::own_process(), path)
             || ended.map(|(_, ended)| *ended).max() >= Some(since)
     }
 
-    /// Returns whether a multi-lock call of the process may hold the lock at this path. The call releases the lock
-    /// before it returns, unless it acquires the others.
+    /// Returns whether a multi-lock call of the process may hold the lock at this path. Unless such a call acquires all
+    /// other members as well, it releases the lock before it returns.
     pub(super) fn several_may_have(&self, process: Process, path: &str) -> bool {
         self.waiting.values().any(|call| {
             let is_its = call.kind == Kind::Several && call.process == process;

@@ -1,5 +1,5 @@
-//! Checks holds: their nodes, how soon they are granted, and how long they last. The checkers of histories check mutual
-//! exclusion and tokens.
+//! Checks holds: their nodes, how soon they are granted, and how long they last. Mutual exclusion and tokens are
+//! checked by the checkers of histories.
 
 use std::time::Duration;
 
@@ -22,22 +22,22 @@ pub(crate) struct Held {
     pub kind: Kind,
     pub place: Place,
     pub mode: Mode,
-    /// All holds of a grant, and their nodes; with several permits, there is one for each.
+    /// All holds of a grant, and their nodes. A semaphore's grant has a hold for each permit.
     pub holds: Vec<Hold>,
     pub nodes: Vec<NodeId>,
     pub token: u64,
     granted: Duration,
-    /// Its id, in the history and in the data of its writes.
+    /// The id of the hold, which is also in the history and in the data of its writes.
     pub id: HoldId,
-    /// The earliest and the latest time at which it ends by itself.
+    /// The earliest and the latest time at which the hold ends by its time limit.
     lasts: Option<(Duration, Duration)>,
-    /// Whether the owner is releasing it, or has detected that it is over.
+    /// Whether the owner is releasing the hold, or has detected that the hold is over.
     pub(super) has_left: bool,
-    /// Whether someone else deleted its node or ended its session, which the owner may not have detected yet.
+    /// Whether its node was deleted or its session was ended by others, which the owner may not have detected yet.
     pub(super) is_doubtful: bool,
 }
 
-/// A process, and the kind and place of the in-process queue that a lock uses there.
+/// The in-process queue that a lock uses: a process, and the kind and place of the lock.
 pub(super) type Level = (Process, Kind, Place);
 
 pub(super) fn level(process: Process, kind: Kind, place: Place) -> Level {
@@ -67,12 +67,12 @@ impl Held {
         }
     }
 
-    /// Returns whether its process considers it held, or `None` if the check would have to wait for another thread.
+    /// Returns whether the process considers the lock held, or `None` if finding out would have to wait for a thread.
     pub(super) fn is_held(&self) -> Option<bool> {
         kernel::peek(self.process, || self.holds.iter().all(Hold::is_held))
     }
 
-    /// Returns whether one of its holds has such a state, or `None` if the check would have to wait.
+    /// Returns whether one of the holds has such a state, or `None` if finding out would have to wait for a thread.
     pub(super) fn has(&self, is_like: impl Fn(HoldState) -> bool) -> Option<bool> {
         kernel::peek(self.process, || self.holds.iter().any(|hold| is_like(hold.state())))
     }
@@ -93,12 +93,12 @@ impl Held {
         self.nodes.iter().map(|(path, _)| &**path)
     }
 
-    /// Checks that it has not exceeded its time limit, and was not lost for that reason before the limit.
+    /// Checks that the hold has not exceeded its time limit, and that it was not lost for that reason before the limit.
     fn check_time(&self) -> Option<String> {
         let now = kernel::elapsed();
         let was_too_long = self.has(|state| state == HoldState::Lost(LossReason::HeldTooLong))?;
         let (who, place) = (&self.who, self.place);
-        // The clock of a suspended machine is stopped.
+        // The clock of a suspended machine does not advance.
         if has_jumped(self.process, self.granted) {
             return None;
         }
@@ -109,7 +109,7 @@ impl Held {
             Some((end, _)) if was_too_long && now < end => {
                 Some(format!("{who} had {place} for too long at {now:?}, before {end:?}"))
             }
-            // A read below a write may end with the write, and the options of a leadership are not known here.
+            // A read below a write may end with the write. The options of a leadership are not known here.
             None if was_too_long && !matches!(self.kind, Kind::Read | Kind::Leadership) => {
                 Some(format!("{who} had {place} for too long without a limit"))
             }
@@ -118,8 +118,8 @@ impl Held {
     }
 }
 
-/// Records and checks a grant by a call at `begun`; the hold lasts for `most` at the longest. For a read below the
-/// thread's own write, `under` is the hold of that write.
+/// Records and checks a grant. Its call began at `begun`, and the hold lasts for at most `most`. If it is a read below
+/// the thread's own write, `under` is the hold of that write.
 pub(crate) fn granted(
     mut held: Held,
     begun: Duration,
@@ -142,7 +142,7 @@ pub(crate) fn granted(
         }
         let number = held.id.number as usize;
         if held.mode == Mode::Exclusive {
-            // An owner that cannot detect that its node is gone has not really acquired the lock.
+            // If the owner cannot detect that its node is gone, it does not count as having acquired the lock.
             if !held.is_doubtful {
                 monitor.queues.entry(held.queue()).or_default().newest = number;
             }
@@ -155,23 +155,23 @@ pub(crate) fn granted(
 }
 
 impl Monitor {
-    /// Checks that the nodes of a grant exist. Records whether someone else has deleted them.
+    /// Checks that the nodes of a grant exist. If others have deleted them, records that.
     fn check_nodes(&self, held: &mut Held, under: Option<usize>, is_held: bool) {
         for (path, token) in &held.nodes {
-            // Its client may assume that a new directory is the one that it found empty.
+            // The client may take a new directory for the one that it found empty.
             held.is_doubtful |= self.untold.contains(parent(path));
             let is_robbed = || self.is_robbed(held.process, path);
             let problem = match (self.nodes.get(path), self.gone.get(path)) {
                 (Some(node), _) if node.czxid as u64 == *token => continue,
-                // A read below a write has the token of the write.
+                // A read below a write has the token of the write, and not that of its own node.
                 (Some(_), _) if under.is_some() => continue,
-                // Someone deleted its own node, and the next node has the same name.
+                // Others deleted the process's node, and this one has the same name.
                 (Some(_), _) if is_robbed() => {
                     held.is_doubtful = true;
                     continue;
                 }
                 (Some(_), _) => "with another token than its node",
-                // Another node with that name may have existed since.
+                // Others deleted a node with this name.
                 (None, Some(gone)) if gone.by_somebody || is_robbed() => {
                     held.is_doubtful = true;
                     if !gone.was_behind || under.is_some() {
@@ -181,43 +181,43 @@ impl Monitor {
                 }
                 (None, _) => "which does not exist",
             };
-            // Otherwise, the hold ended before the grant was recorded, for example because its client was closed.
+            // If it is not held, it ended before the grant was recorded, for example because the client was closed.
             if is_held {
                 violation(format!("{} has {path}, {problem}", held.who));
             }
         }
     }
 
-    /// Reports which holds are lost to the checkers of histories: these no longer exclude others.
+    /// Notifies the checkers of histories which holds are lost, because lost holds no longer exclude others.
     fn note_losses(&self) {
         for held in self.held.values().filter(|held| !held.has_left) {
             match held.is_held() {
                 Some(true) => {}
                 Some(false) => histories::lost(held.id),
-                // The check would have to wait for another thread, so the state of the hold is unknown.
+                // Finding out would have to wait for another thread, so the state of the hold is unknown.
                 None => histories::doubted(held.id),
             }
         }
     }
 
-    /// Checks that a lock is granted soon after it becomes free.
+    /// Checks that a lock is granted soon after it has become free.
     fn check_wait(&self, held: &Held, begun: Duration) -> Option<String> {
-        // A semaphore may have fewer permits for a while, and a leadership begins and ends its terms by itself.
+        // A semaphore may have fewer permits for a while, and a leadership begins and ends terms by itself.
         let is_well = self.is_well
             && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
         let soon = if is_well {
             self.soon()
         } else if board(|board| board.are_healed) {
-            // After a long outage, there is a second between two handshakes.
+            // After a long outage, the client waits for a second between two handshakes.
             self.soon() + Duration::from_secs(1)
         } else if self.is_gentle && held.kind != Kind::Several {
-            // After a disconnection, the client must first reconnect. The second place of a multi-lock is kept for as
-            // long as its options require.
+            // A client that was disconnected must reconnect first. A multi-lock's second place may be kept for as long
+            // as its options require.
             self.timeout * 3 / 4
         } else {
             return None;
         };
-        // Threads of one process wait until their client has detected that a hold is lost.
+        // Threads of a process have to wait until their client has detected that the hold is lost.
         let key = held.level();
         let is_robbed = |one: &Held| one.level() == key && one.is_doubtful;
         let was_lost = self.lost_at.get(&key).is_some_and(|at| *at >= begun)
@@ -225,15 +225,15 @@ impl Monitor {
         if was_lost || self.several_may_have(held.process, held.place.path()) {
             return None;
         }
-        // A call cannot have waited for nodes that it created itself.
+        // A call cannot have waited for a node that it has created itself.
         let is_own = |maker: &Maker, made: Duration| made >= begun && self.is_of_thread(maker);
-        // Every multi-lock also locks the second place.
+        // Every multi-lock also needs the second place.
         let directories = || held.paths().map(parent).chain([SECOND]);
         let left = directories().filter_map(|directory| self.left_at.get(directory)).flatten();
         let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
         let freed = freed.map(|(_, (_, left))| *left);
         let freed = freed.chain(self.ended_at.get(&held.place).copied());
-        // A call may begin before the first session.
+        // A call may have begun before the client's first session.
         let freed = freed.chain(self.connected.get(&held.process).map(|(at, _)| *at));
         let late = kernel::elapsed() - freed.fold(begun, Duration::max);
         (late > soon)
@@ -241,7 +241,7 @@ impl Monitor {
     }
 }
 
-/// Records that a hold lasts until `time` after `begun`, but at least for `least` after its grant.
+/// Records that a hold lasts until `time` after `begun`, but for at least `least` after its grant.
 pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration, least: Duration) {
     monitor(|monitor| {
         if let Some(held) = monitor.held.get_mut(&hold) {
@@ -272,7 +272,7 @@ pub(crate) fn left(hold: usize) {
     });
 }
 
-/// Checks that a member of a multi-lock that its process considers held is first in its queue.
+/// Checks that a multi-lock's member that its process considers held is first in its queue.
 pub(crate) fn is_first(who: &str, own: &Hold) {
     let (process, (path, token)) = (kernel::own_process(), id_of(Kind::Several, own));
     check(|monitor| {
@@ -285,13 +285,13 @@ pub(crate) fn is_first(who: &str, own: &Hold) {
     });
 }
 
-/// Returns whether a hold is lost and its process has detected this.
+/// Returns whether a hold is lost, and its process has detected that.
 pub(crate) fn is_lost(hold: usize) -> bool {
     let is_lost = |held: &Held| held.has(|state| matches!(state, HoldState::Lost(_)));
     monitor(|monitor| monitor.held.get(&hold).and_then(is_lost)) == Some(true)
 }
 
-/// Returns whether the running process may lose a lock at this path for this reason.
+/// Returns whether the running process may lose a lock at this path for such a reason.
 pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
     let process = kernel::own_process();
     monitor(|monitor| match reason {
@@ -299,7 +299,7 @@ pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
             let is_its = |session| monitor.sessions.get(session) == Some(&process);
             monitor.robbed.iter().any(|(session, node)| node.starts_with(lock) && is_its(session))
         }
-        // In other runs, answers may be so late that the outage is not recorded.
+        // In other runs, an answer may be so late that a lease ends without a recorded outage.
         LossReason::LeaseExpired => {
             !(monitor.is_steady && monitor.is_quick)
                 || has_lost_one(&monitor.outages, process)
@@ -313,7 +313,7 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     monitor(|monitor| {
         if let Some(held) = monitor.held.remove(&hold) {
             histories::unlocked(held.id, said);
-            // The hold may have been lost after its owner began to release it.
+            // The hold may have been lost after its owner had begun to release it.
             if held.has(|state| matches!(state, HoldState::Lost(_))) != Some(false) {
                 monitor.lost_at.insert(held.level(), kernel::elapsed());
             }
@@ -326,14 +326,14 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     });
 }
 
-/// Checks that a holder which has polled for requests since then has received a request for its first node in time, if
-/// there was one.
+/// Checks a holder that has polled for revocation requests since `since`: if there was a request for its first node,
+/// the holder must have received it in time.
 pub(crate) fn listened(hold: usize, since: Duration) {
     check(|monitor| {
-        // An `EphemeralLock`'s node cannot be requested.
+        // No revocation can be requested for the node of an `EphemeralLock`.
         let held = monitor.held.get(&hold).filter(|held| held.kind != Kind::Single)?;
         let asked = monitor.requested.get(held.nodes.first()?)?;
-        // Clients occasionally check nodes for which they received no event.
+        // From time to time, clients check nodes for which they have received no event.
         let limit = match (monitor.has_hidden, monitor.is_steady) {
             (true, _) => monitor.timeout * UNTOLD,
             (false, true) => monitor.soon(),
@@ -348,7 +348,7 @@ pub(crate) fn listened(hold: usize, since: Duration) {
     });
 }
 
-/// Returns the lock and the node of one of the last two holds that have ended.
+/// Returns the lock and node of one of the last two holds that have ended.
 pub(crate) fn former() -> Option<(String, NodeId)> {
     let back = kernel::with_random(|random| random.usize(1..3));
     monitor(|monitor| {
@@ -357,14 +357,14 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
     })
 }
 
-/// Returns whether a process has a hold here, even a lost one, or a call that waits or may have acquired the lock.
+/// Returns whether a process has a hold here, possibly a lost one, or a call that is waiting or has just been granted.
 pub(crate) fn has_here(process: Process, kind: Kind, place: Place) -> bool {
     may_hold_here(process, kind, place)
         || monitor(|monitor| monitor.does_wait(level(process, kind, place)))
 }
 
-/// Returns whether a process has a hold here, even a lost one, or a multi-lock call that may hold the lock. A call that
-/// waits for permits may have its turn.
+/// Returns whether a process has a hold here, possibly a lost one, or a multi-lock call that may hold the lock. For
+/// permits, a waiting call counts as well, because it may have the turn.
 pub(crate) fn may_hold_here(process: Process, kind: Kind, place: Place) -> bool {
     let key = level(process, kind, place);
     monitor(|monitor| {
@@ -374,18 +374,18 @@ pub(crate) fn may_hold_here(process: Process, kind: Kind, place: Place) -> bool 
     })
 }
 
-/// Returns how many holds a thread has in one queue, including lost ones.
+/// Returns how many holds a thread has in a queue, including lost ones.
 pub(crate) fn holds_here(who: &str, kind: Kind, place: Place) -> usize {
     let is_here = |held: &&Held| held.who == who && held.queue() == queue(kind, place);
     monitor(|monitor| monitor.held.values().filter(is_here).count())
 }
 
-/// Returns whether a hold has not ended and no one else has deleted its node.
+/// Returns whether a hold has not ended, and nobody else has deleted its node.
 pub(crate) fn is_sure(hold: usize) -> bool {
     monitor(|monitor| monitor.held.get(&hold).is_some_and(|held| !held.is_doubtful))
 }
 
-/// Checks a hold whose node was deleted at `begun`. By now, its owner has detected that or its lease has expired.
+/// Checks that a hold whose node was deleted at `begun` is over: its owner has detected that, or its lease has ended.
 pub(super) fn goes_on(hold: usize, begun: Duration) {
     check(|monitor| {
         let held = monitor.held.get(&hold).filter(|held| !held.has_left)?;

@@ -1,4 +1,4 @@
-//! Checks lists of contenders: everyone listed existed, no one is missing, and the order is correct.
+//! Checks lists of contenders: all that are listed existed, none is missing, and their order is correct.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Node, NodeId, check, monitor, violation};
 use crate::client::node_of;
 use crate::plan::Place;
 
-/// Checks that all listed contenders of one lock existed at some time since `begun`, when the list was requested.
+/// Checks that each listed contender of a lock existed at some time since `begun`, when the list was requested.
 pub(crate) fn listed(who: &str, lock: &str, contenders: &[Contender], begun: Duration) {
     for contender in contenders {
         let node = (node_of(contender), contender.token);
@@ -20,8 +20,8 @@ pub(crate) fn listed(who: &str, lock: &str, contenders: &[Contender], begun: Dur
     in_order(who, lock, contenders, begun);
 }
 
-/// Checks the contenders of one lock, listed since `begun`: all that existed are listed, in the order of their numbers,
-/// and none holds the lock behind another contender.
+/// Checks a list of a lock's contenders, requested at `begun`: all that existed are listed, in the order of their
+/// numbers, and no holder is behind a contender that does not hold.
 pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Duration) {
     check(|monitor| {
         let is_found = |name: &str| found.iter().any(|one| name_of(&one.node) == name);
@@ -29,7 +29,7 @@ pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Durati
             contends(name) && node.made + monitor.lag < begun && !is_found(name)
         });
         let missing = there.next().map(|(name, _)| format!("{who} does not find {name} at {lock}"));
-        // Permits are not ordered.
+        // Permits have no order.
         let is_queued = |one: &&Contender| !one.node.starts_with("leases/") && is_normal(&one.node);
         let queued: Vec<_> = found.iter().filter(is_queued).collect();
         let is_wrong = |one: &Contender, next: &Contender| {
@@ -41,7 +41,7 @@ pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Durati
     });
 }
 
-/// Returns whether the numbers of all nodes at a place reflect their order.
+/// Returns whether the numbers of all nodes at a place show their order.
 pub(crate) fn are_normal(place: Place) -> bool {
     monitor(|monitor| monitor.children(place.path()).all(|(name, _)| is_normal(name)))
 }
@@ -70,7 +70,7 @@ fn is_read(name: &str) -> bool {
     name.contains("__READ__")
 }
 
-/// Returns a contender with its token. The id of a read below a write contains the token of the write.
+/// Returns a contender with its token. For a read below a write, its id contains the token, which is that of the write.
 pub(super) fn contender(path: &str, node: &Node) -> NodeId {
     let name = name_of(path);
     let digits = name.get(22..39).map(|end| end.replace('-', ""));

@@ -1,8 +1,8 @@
-//! The order of the mutexes: no thread waits while it holds one, and mutexes are locked in one order.
+//! Checks the use of mutexes: no thread waits while it holds one, and all threads lock them in the same order.
 
 use kernel::Nesting;
 
-/// Files in the order of their mutexes: a mutex may be locked while one of an earlier file is held.
+/// The files of mutexes, in order: a mutex may be locked while a mutex of an earlier file is held.
 const ORDER: &[&str] = &[
     "/src/locks/leadership.rs",
     "/src/session/local.rs",
@@ -15,10 +15,10 @@ const ORDER: &[&str] = &[
     "/zookeeper/src/alarm.rs",
 ];
 
-/// Files that lock one of their own mutexes under another.
+/// Files in which one mutex of the file is locked while another mutex of the file is held.
 const NESTED: &[&str] = &["/src/session/nodes/grant.rs", "/zookeeper/src/shared.rs"];
 
-/// Returns whether a thread may nest these.
+/// Returns whether a thread may do this while it holds the outer mutex.
 fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
     let Ok(inner) = inner else { return false };
     let place = |file: &str| ORDER.iter().position(|one| file.ends_with(one));
@@ -30,7 +30,7 @@ fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
     }
 }
 
-/// Describes the nestings that are not allowed.
+/// Describes what threads did while they held a mutex, but are not allowed to do.
 pub(crate) fn violations() -> impl Iterator<Item = String> {
     let wrong = kernel::nestings().into_iter().filter(|nesting| !is_allowed(nesting));
     wrong.map(|Nesting { outer, inner }| match inner {

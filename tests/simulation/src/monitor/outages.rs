@@ -8,7 +8,7 @@ use kernel::Process;
 use super::{monitor, violation};
 use crate::client::{SLACK, has_stalled};
 
-/// The connections of each process, and all connections that have ended.
+/// The connections of each process, and all connections that have ended, of any process.
 #[derive(Default)]
 pub(crate) struct Outages {
     by_process: BTreeMap<Process, Connections>,
@@ -17,15 +17,15 @@ pub(crate) struct Outages {
 
 #[derive(Default)]
 struct Connections {
-    /// Connections with a session that have not ended.
+    /// Connections that have a session and have not ended.
     open: BTreeSet<u64>,
-    /// The periods without a connection: start and end. The last one may have no end yet.
+    /// The periods without a connection, each with its start and its end. The last period may not have ended yet.
     outages: Vec<(Duration, Option<Duration>)>,
 }
 
 pub(crate) fn connected(process: Process, socket: u64) {
     monitor(|monitor| {
-        // The process may have given up already.
+        // The process may have given up this connection already.
         if monitor.outages.ended.contains(&socket) {
             return;
         }
@@ -40,7 +40,7 @@ pub(crate) fn connected(process: Process, socket: u64) {
     });
 }
 
-/// Records that a connection has ended, and that its process has detected this.
+/// Records that a connection has ended, which its process has detected.
 pub(crate) fn broken(socket: u64) {
     monitor(|monitor| {
         monitor.outages.ended.insert(socket);
@@ -56,7 +56,7 @@ pub(super) fn has_lost_one(outages: &Outages, process: Process) -> bool {
     outages.by_process.get(&process).is_some_and(|its| its.outages.len() > 1)
 }
 
-/// Returns whether a process has had no connection since then.
+/// Returns whether a process has been disconnected since `since` without interruption.
 pub(crate) fn is_cut_off(process: Process, since: Duration) -> bool {
     monitor(|monitor| {
         let last = monitor.outages.of(process).last();
@@ -64,7 +64,7 @@ pub(crate) fn is_cut_off(process: Process, since: Duration) -> bool {
     })
 }
 
-/// Returns whether a process was without a connection at any time since then.
+/// Returns whether a process has been disconnected at any time since `since`.
 pub(crate) fn was_cut_off(process: Process, since: Duration) -> bool {
     monitor(|monitor| {
         let all = monitor.outages.of(process);
@@ -78,7 +78,7 @@ impl Outages {
     }
 }
 
-/// Checks a call that began at `begun`, may wait for `limit` without a connection, and then needs `more` to return.
+/// Checks a call that began at `begun`, may wait for `limit` while disconnected, and then needs up to `more` to return.
 pub(crate) fn check(begun: Duration, limit: Duration, more: Duration, is_disconnected: bool) {
     let (process, now) = (kernel::own_process(), kernel::elapsed());
     let longest = monitor(|monitor| {
@@ -87,7 +87,7 @@ pub(crate) fn check(begun: Duration, limit: Duration, more: Duration, is_disconn
             let to = to.unwrap_or(now);
             to.saturating_sub((*from).max(begun))
         });
-        // A process that never had a session has not had a connection either.
+        // A process that has never had a session has never been connected either.
         if its.is_empty() { now - begun } else { within.max().unwrap_or_default() }
     });
     let is_early = is_disconnected && longest + SLACK < limit;

@@ -1,4 +1,4 @@
-//! The monitor's copy of the servers' tree, and what each change means for holds, acquisitions and writes.
+//! The monitor's copy of the servers' tree, and what each change of it means for holds, acquisitions and writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,14 +32,14 @@ impl Monitor {
         below.filter(|(name, _)| !name.contains('/'))
     }
 
-    /// Returns whether someone else deleted a node of this process at this path, or ended its session.
+    /// Returns whether others have deleted this process's node at this path, or ended the session that owned it.
     pub(super) fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
     }
 
-    /// Returns whether someone else deleted this session's node at this path. The owner of an `EphemeralLock` may not
-    /// have detected this, and may delete a node that another client has since created at the path.
+    /// Returns whether others have deleted this session's node at this path. If this has not been detected, the owner
+    /// of an `EphemeralLock` may delete a node that another client has created at the path in the meantime.
     fn is_late(&self, session: i64, path: &str) -> bool {
         self.robbed.contains(&(session, path.to_owned()))
     }
@@ -53,7 +53,7 @@ impl Monitor {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
     }
 
-    /// Checks that a transaction does not create two contenders in or below a directory: they would have one token.
+    /// Checks that no transaction creates two contenders in or below a directory: they would have the same token.
     fn check_tokens(&self, one: &Committed) {
         let is_made = |change: &&Change| {
             let is_of_session =
@@ -101,7 +101,7 @@ impl Monitor {
                 ChangeKind::DataSet(data) => {
                     let Some(node) = self.nodes.get_mut(path) else { continue };
                     node.is_written = true;
-                    // The data that the holder writes in response to a request are not a request.
+                    // A holder answers a request by writing these data, which are not a request themselves.
                     if &data[..] == b"__REVOKE__" {
                         let node = (path.to_owned(), node.czxid as u64);
                         self.requested.entry(node.clone()).or_insert_with(kernel::elapsed);
@@ -113,8 +113,8 @@ impl Monitor {
         }
     }
 
-    /// Checks that a client deletes a directory only if it created it, together with a node of its own, and that a
-    /// directory is deleted with its only node. Reads the tree as it was before this transaction.
+    /// Checks that a client deletes a directory only if it created the directory, and only together with its own node,
+    /// and that the directory is deleted with its last node. The tree does not contain this transaction yet.
     fn check_directories(&self, one: &Committed) {
         if one.is_close || one.session == 0 {
             return;
@@ -137,7 +137,7 @@ impl Monitor {
                 continue;
             }
             let directory = parent(path);
-            // If a call has failed, its node is deleted without the directory.
+            // After a failed call, the node is deleted without the directory.
             let was_held = self.acquisitions.keys().any(|((place, _), token)| {
                 place.path() == directory && *token == node.czxid as u64
             });
@@ -146,7 +146,7 @@ impl Monitor {
                     && made.czxid == node.czxid
                     && self.last_change.get(directory) == Some(&node.czxid)
             };
-            // A closing session may have been in the middle of a downgrade, which leaves the directory.
+            // If a session is closed in the middle of a downgrade, the directory remains.
             let may_stay = self.sessions.get(&node.owner).is_some_and(|owner| {
                 has_lost_one(&self.outages, *owner) || self.closing.contains(owner)
             });
@@ -166,14 +166,14 @@ impl Monitor {
 
     fn check_created(&self, path: &str, owner: i64) {
         let name = name_of(path);
-        // A client creates permits during its turn, while its turn node is the first one.
+        // A client may create the node of a permit only while it has the turn, which means that its turn node is first.
         if let Some(place) = parent(path).strip_suffix("/leases")
             && owner != 0
             && !self.has_strangers
         {
             let turns = format!("{place}/locks");
             let all = || self.children(&turns).filter(|(name, _)| is_of_queue(name));
-            // The last group of its id links a permit to its turn.
+            // The last group of a permit's id shows to which turn it belongs.
             let its = all().find(|(turn, _)| turn.get(27..39) == name.get(27..39));
             let number = |name: &str| number_of(name).unwrap_or(u64::MAX);
             if let Some((its, _)) = its
@@ -245,7 +245,7 @@ impl Monitor {
             if by_somebody {
                 held.is_doubtful = true;
                 histories::doubted(held.id);
-                // Clients occasionally check nodes for which they received no event.
+                // From time to time, clients check nodes for which they have received no event.
                 let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
                 kernel::after(time, move || holds::goes_on(number, now));
             } else if !kernel::is_dead(held.process) && held.is_held() == Some(true) {
@@ -257,7 +257,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the contenders in a directory: whether each is a read, its number and its node.
+    /// Returns the contenders in a directory: for each, whether it is a read, its number, and its node.
     pub(super) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
         self.children(directory).filter_map(|(name, node)| {
             let (is_read, number) = contender(name)?;
@@ -265,23 +265,23 @@ impl Monitor {
         })
     }
 
-    /// Returns how long a waiter may need to acquire a free lock in a healthy run.
+    /// Returns how long it may take a waiter to acquire a free lock in a run without delays.
     pub(super) fn soon(&self) -> Duration {
         SOON.max(self.slowest * FRAMES)
     }
 
-    /// Returns how long a thread may need to enter a queue.
+    /// Returns how long it may take a thread to queue.
     pub(crate) fn late(&self) -> Duration {
         LATE.max(self.slowest)
     }
 
-    /// Returns the number of contenders ahead of a node, judged only by their numbers.
+    /// Returns how many contenders are ahead of a node, by their numbers alone.
     fn count_ahead(&self, path: &str) -> usize {
         let own = contender(name_of(path)).map_or(i32::MAX, |(_, own)| own);
         self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
     }
 
-    /// Returns whether, since `begun`, there was a node at a lock that was not from a call of this thread.
+    /// Returns whether a lock has had a node since `begun` that is not from a call of this thread.
     pub(crate) fn was_taken(&self, kind: Kind, place: Place, begun: Duration) -> bool {
         let (path, since) = (place.path(), begun.saturating_sub(self.lag));
         let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
@@ -303,15 +303,15 @@ impl Monitor {
             || directories.any(|left| left.is_some_and(was_there))
     }
 
-    /// Returns whether the running thread is the creator of a node.
+    /// Returns whether the running thread created a node.
     pub(super) fn is_of_thread(&self, (session, said): &Maker) -> bool {
         let process = kernel::own_process();
         self.sessions.get(session) == Some(&process)
             && said.contains(&format!("/{}#", kernel::whoami().1))
     }
 
-    /// Returns whether this node, which may have just been deleted, had to wait for another one. A read below a write
-    /// may have the number of the write, but was created later.
+    /// Returns whether this node, which may just have been deleted, had to wait for another one. A read below a write
+    /// may have the number of the write, although it was created later.
     pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
         let Some((is_read, number)) = contender(name_of(path)) else { return false };
         let mut others = self.contenders(parent(path));
@@ -320,7 +320,7 @@ impl Monitor {
         })
     }
 
-    /// Checks that a node without a holder does not remain for long after another session queues.
+    /// Checks that a node without a holder does not remain for long when another session has queued.
     fn check_left(&mut self, path: &str, node: &Node) {
         let (directory, now) = (parent(path), kernel::elapsed());
         let Some(left) = self.left.remove(&(path.to_owned(), node.czxid as u64)) else { return };
@@ -329,11 +329,11 @@ impl Monitor {
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
         let Some(since) = rivals.map(|(_, _, one)| one.made).min() else { return };
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
-        // Its client is notified of the others as soon as it has a connection.
+        // The client is notified of other contenders when it has a connection.
         let notified = self.connected.get(&left.process).map(|(at, _)| at);
         let both = ended.map(|(_, ended)| ended).into_iter().chain(notified);
         let since = both.copied().fold(since.max(left.since), Duration::max);
-        // Clients occasionally check nodes for which they received no event.
+        // From time to time, clients check nodes for which they have received no event.
         let limit =
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
         if now - since > limit
@@ -371,7 +371,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the nodes of queues and sessions that still exist at the end of the run.
+    /// Returns the queue nodes and ephemeral nodes that still exist at the end of the run.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         let is_left = |(path, node): &(&String, &Node)| {
             (node.owner != 0 || name_of(path).starts_with("_c_")) && !self.planted.contains(*path)
@@ -379,7 +379,7 @@ impl Monitor {
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Returns one of the nodes below a place, or the node of its `EphemeralLock`, for an operator.
+    /// Returns a node below a place, or the node of the place's `EphemeralLock`, on which an operator may act.
     pub(crate) fn below(&self, place: Place, nth: usize) -> Option<String> {
         let prefix = format!("{place}/");
         let is_it = |(path, node): &(&String, &Node)| {
@@ -400,9 +400,9 @@ impl Monitor {
     }
 }
 
-/// Checks how many contenders, according to a call that began at `begun`, were ahead of it when it queued.
+/// Checks how many contenders were reported to be ahead of a call when it queued. The call began at `begun`.
 pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool, begun: Duration) {
-    // With another session or another node, a call queues again.
+    // After a session has ended or a node has been deleted, a call queues again.
     let was_cut = outages::was_cut_off(kernel::own_process(), begun);
     check(|monitor| {
         let (node, directory) = (monitor.node(path, *token)?, parent(path));
@@ -414,7 +414,7 @@ pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool
             || left.is_some_and(|(made, _)| *made >= begun)
             || beside.nth(1).is_some();
         let is_so = match ahead {
-            // By now, there may be a read below each write.
+            // Each write that was counted may have a read below it by now.
             Some(count) => is_first && (count <= node.ahead * 2 || is_again),
             None => !is_first || node.made < begun || monitor.several_had(directory, node.made),
         };
@@ -422,7 +422,7 @@ pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool
     });
 }
 
-/// Returns whether a contender's name is that of a read, and its number. Writes and exclusive locks are alike.
+/// Returns whether a contender's name is that of a read, and its number. Writes count as exclusive locks here.
 fn contender(name: &str) -> Option<(bool, i32)> {
     let (head, number) = name.split_at_checked(name.len().checked_sub(10)?)?;
     let is_read = head.ends_with("__READ__");
@@ -431,7 +431,7 @@ fn contender(name: &str) -> Option<(bool, i32)> {
     is_any.then_some((is_read, number))
 }
 
-/// Returns whether a name has the form of a node in a queue, with an id and a number.
+/// Returns whether a name has the form of a contender's, with an id and a number.
 pub(super) fn is_of_queue(name: &str) -> bool {
     name.starts_with("_c_") && name.is_char_boundary(39) && number_of(name).is_some()
 }

@@ -1,5 +1,5 @@
-//! What happens to a whole frame in the network: it arrives, perhaps late or truncated, or another client changes its
-//! node first.
+//! What happens to a whole frame on the network: it arrives, perhaps late or truncated, or another client changes the
+//! request's node before it arrives.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
 
 const EVENT: i32 = -1;
-/// How long a client takes to process an answer and continue, in nanoseconds.
+/// How long a client takes to process an answer and react to it, in nanoseconds.
 const TAKEN_IN: u64 = 300_000;
 
-/// ClickHouse Keeper's answer to a handshake with any session: another session, for 10 s, without a password.
+/// ClickHouse Keeper's answer to a handshake with any session: a different session, for 10 s, without a password.
 const KEEPER_SESSION: [u8; 40] = {
     let mut frame = [0; 40];
     (frame[3], frame[10], frame[11]) = (36, 0x27, 0x10);
@@ -25,7 +25,7 @@ const KEEPER_SESSION: [u8; 40] = {
     frame
 };
 
-/// The answer of a server that does not know the session.
+/// A server's answer to a handshake with a session that it does not know.
 const NO_SESSION: [u8; 25] = {
     let mut frame = [0; 25];
     frame[3] = 21;
@@ -33,7 +33,7 @@ const NO_SESSION: [u8; 25] = {
 };
 
 impl World {
-    /// Sends a whole frame up or down, with the fault that applies to it.
+    /// Sends a whole frame in one direction, with the fault that applies to it.
     pub(super) fn frame(&mut self, socket: u64, way: usize, frame: Vec<u8>) {
         let Some(link) = self.links.get_mut(&socket) else { return };
         kernel::mix(&frame);
@@ -45,7 +45,7 @@ impl World {
         if is_first && is_former {
             return self.shown(socket, server, &frame);
         }
-        // An answer has the number of its request. The numbers of other frames are not above zero.
+        // An answer has the xid of its request. The xids of all other frames are zero or negative.
         let asked = describe::int(&frame, 4);
         if way == UP && asked > 0 {
             let (of, path) = (kind(&frame), describe::text(&frame, 12));
@@ -62,7 +62,7 @@ impl World {
         let machine = self.machines.entry(process).or_default();
         link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
         if way == UP && !is_first {
-            // The client has processed the answer to its handshake.
+            // By now, the client has processed the answer to its handshake.
             outages::connected(link.process, socket);
         }
         if way == UP && link.is_useless {
@@ -113,7 +113,7 @@ impl World {
             }
             Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
                 if let Some(FrameFault::Meets(what, _)) = fault {
-                    // A transaction begins with the path of its first operation.
+                    // In a transaction, this is the path of the first operation.
                     let begins = if of == Of::Transaction { 21 } else { 12 };
                     let path = describe::text(&bytes, begins);
                     at(arrives, move |world| world.meddle(&path, what));
@@ -127,7 +127,7 @@ impl World {
         at(arrives, move |world| world.arrive(socket, way, &bytes));
     }
 
-    /// Changes a node of a session or its directory, as another client would.
+    /// Changes a contender's node or its directory, as another client would.
     fn meddle(&mut self, path: &str, what: Meddling) {
         let (now, servers) = (kernel::instant(), &mut self.ensemble);
         let directory = path.split("/_c_").next().unwrap_or_default();
@@ -135,7 +135,7 @@ impl World {
         let owner = servers.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
         let is_of_a_lock = owner != 0 && !path.starts_with(raw::ROOT);
         let done = match what {
-            // An `EphemeralLock`'s node cannot be requested: its data identify the owner.
+            // No revocation can be requested for an `EphemeralLock`'s node, because its data identify the owner.
             Meddling::Asks if is_of_a_lock && path.contains("/_c_") => {
                 servers.set_data(path, b"__REVOKE__", now)
             }
@@ -155,12 +155,12 @@ impl World {
         });
     }
 
-    /// Handles a handshake with a stranger. Most strangers do not know the session and close the connection; others
-    /// open a new session for any client.
+    /// Handles a handshake with a stranger. Most strangers do not know the session, and close the connection. Others
+    /// open a new session for every client.
     fn shown(&mut self, socket: u64, server: usize, handshake: &[u8]) {
         let Some(link) = self.links.get(&socket) else { return };
         let asked = self.asked.get(&(link.process, server)).copied();
-        // A client that looked the name up before the server moved could not know the new address.
+        // If the client looked up the name before the server moved, it could not know the new address.
         let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
         let session = describe::number(handshake, 20, 8);
         if let Some(question) = could_know {
@@ -187,7 +187,7 @@ fn kind(frame: &[u8]) -> Of {
         1 | 15 => Of::Create,
         2 => Of::Delete,
         4 => Of::Read,
-        // Writes below `/zookeeper` serve only to get an answer.
+        // Clients only write below `/zookeeper` in order to receive an answer.
         5 if !describe::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
         8 | 12 | 22 => Of::List,
         14 => Of::Transaction,

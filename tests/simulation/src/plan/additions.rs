@@ -1,4 +1,4 @@
-//! Additions to some plans, drawn with seeds of their own: rare actions, locks at places that other locks use, and
+//! What is added to some plans, drawn with separate seeds: rare actions, locks at places that other locks use, and
 //! operators.
 
 use fastrand::Rng;
@@ -11,7 +11,7 @@ use crate::raw;
 
 impl Plan {
     pub(super) fn add_all(&mut self, places: &[Place]) {
-        // The checker of programs relies on every answer, so a plan with rare actions has no programs.
+        // A plan with rare actions has no programs, because the checker of programs relies on every answer.
         if !self.add_oddities(places) {
             raw::add(self);
         }
@@ -20,7 +20,7 @@ impl Plan {
         self.add_robberies();
     }
 
-    /// If a system clock is set back, keeps its machine from being paused, because no clock would then show the pause.
+    /// If a machine's system clock is set back, it is not paused as well, because no clock would then show the pause.
     fn leave_a_clock(&mut self) {
         let sets_back = |(_, what)| match what {
             FaultKind::ClockStep { client, milliseconds: ..0 } => Some(client),
@@ -34,7 +34,7 @@ impl Plan {
         }
     }
 
-    /// Adds rare actions to some plans. Returns whether it did so.
+    /// Adds rare actions to some plans. Returns whether it has added any.
     fn add_oddities(&mut self, places: &[Place]) -> bool {
         let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
         if random.u8(..3) > 0 {
@@ -59,9 +59,9 @@ impl Plan {
         true
     }
 
-    /// Varies the options and the acquisitions in some plans: calls use objects of their own, and threads acquire more
-    /// locks while they hold some, work until their holds expire by the clock, or prolong them at that moment or
-    /// before.
+    /// Varies the options and the acquisitions in some plans: calls use new objects, threads acquire more locks while
+    /// they hold some, and they work until their holds expire by the clock, or prolong them shortly before or at that
+    /// moment.
     fn vary_acquisitions(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
         let is_varied = !matches!(self.theme, Theme::Visitors | Theme::Behind) && random.bool();
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Makes an operator delete the nodes of multi-locks that are held.
+    /// Adds operators that delete the nodes of multi-locks while these are held.
     fn add_robberies(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0b5);
         let may_rob = self.has(Kind::Several) && self.theme != Theme::Gentle;
@@ -124,7 +124,7 @@ impl Plan {
                 4..6 => Operation::WriteLate(ms(random, 1, 400)),
                 6 | 7 => Operation::Second { is_behind: random.bool() },
                 8 if !is_gentle => {
-                    // The session ends while the lock is acquired again reentrantly.
+                    // The session ends while the thread acquires the lock again, reentrantly.
                     let time = ms(random, 1, 500);
                     operations.insert(0, Operation::EnterAgain(2, time * 2));
                     operations.insert(0, Operation::Expire(time));

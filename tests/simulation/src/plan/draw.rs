@@ -1,4 +1,4 @@
-//! Draws a plan from its seed. Changing the order of the draws changes the plan of every seed.
+//! Draws a plan from its seed. If the order of the draws is changed, the plans of all seeds change.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 
 /// The maximum number of steps of most threads.
 const STEPS: usize = 12;
-/// The last number that a server can append to a name in a directory.
+/// The last number that a server can append to a node's name in a directory.
 const LAST: i32 = i32::MAX;
 
 /// Draws a time in milliseconds.
@@ -24,8 +24,8 @@ pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
 }
 
 impl Plan {
-    /// Returns the plan of a seed. A fifth of the seeds reuse the plan of a seed that reached rare events, and run it
-    /// with a schedule of their own.
+    /// Returns the plan of a seed. A fifth of the seeds use the plan of an earlier seed that has reached rare events,
+    /// but run it with a new schedule.
     pub fn of(seed: u64) -> Plan {
         let first = match Plan::is_again(seed) {
             true => RARE[(seed / 5) as usize % RARE.len()],
@@ -34,7 +34,7 @@ impl Plan {
         Plan { seed, ..Plan::draw(first) }
     }
 
-    /// Returns whether a seed reuses the plan of another seed.
+    /// Returns whether a seed uses the plan of another seed.
     pub fn is_again(seed: u64) -> bool {
         seed % 5 == 4
     }
@@ -73,7 +73,7 @@ impl Plan {
         }
         let targets = Targets { theme, clients: clients.len(), servers, places: &places, timeout };
         let mut faults = targets.draw(random);
-        // Half of the plans are shorter and have more faults.
+        // Half of the plans are shortened, and have more faults.
         let of_dense = &mut Rng::with_seed(seed ^ 0xde5e);
         if of_dense.bool() {
             faults.extend(targets.draw(of_dense));
@@ -82,11 +82,11 @@ impl Plan {
             }
         }
         if theme == Theme::Weeding && kinds == [Kind::Semaphore] {
-            // Only with these faults is it certain who acquires the lock next.
+            // With other faults, it is not certain who acquires the lock next.
             faults.retain(Fault::is_of_operators);
         }
         if servers > 1 && theme != Theme::Gentle && random.u8(..3) == 0 {
-            // One server lags from the start, and clients list contenders.
+            // One of the servers lags from the beginning, and clients list contenders.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
                 for _ in 0..2 {
                     let what = What::Contenders(places[random.usize(..places.len())]);
@@ -102,7 +102,7 @@ impl Plan {
         let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
-            // Many things happen between a request and its answer.
+            // Requests take longer, so that many things happen between a request and its answer.
             Theme::Groups if random.u8(..4) > 0 => ms(random, 5, 30),
             Theme::Mixed | Theme::Weeding if random.u8(..3) == 0 => ms(random, 2, 20),
             _ => ms(random, 1, 20) / 10,
@@ -126,7 +126,7 @@ impl Plan {
 }
 
 impl ClientPlan {
-    /// Turns the client into one that holds locks for long, or one that acquires and releases them quickly.
+    /// Makes the client one that holds locks for a long time, or one that acquires and releases them quickly.
     fn visit(&mut self, random: &mut Rng, stays: bool, is_alone: bool) {
         let count = self.objects.len();
         self.is_observed &= !is_alone;
@@ -156,7 +156,7 @@ impl Options {
     pub(super) fn draw(random: &mut Rng) -> Options {
         let hold_at_least = (random.u8(..6) == 0).then(|| ms(random, 10, 2_000));
         let longer = (random.u8(..10) == 0).then(|| ms(random, 100, 4_000));
-        // Some holds expire before their threads are notified of the grant.
+        // Some holds expire before their threads are notified that they were granted.
         let longer = longer.map(|time| match time < Duration::from_millis(400) {
             true => Duration::from_nanos(1),
             false => time,
@@ -189,7 +189,7 @@ impl ThreadPlan {
             });
             return ThreadPlan { begins, steps: steps.collect() };
         }
-        // Under these themes, calls seldom acquire the lock, so a thread may make more of them.
+        // With these themes, few calls acquire the lock, so a thread may make more of them.
         let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
         let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }

@@ -1,4 +1,4 @@
-//! Draws the faults of a run. Each theme has more of the faults that matter most for it.
+//! Draws the faults of a run. Each theme has more of those faults that matter most for it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{Fault, FaultKind, FrameFault, Meddling, Of, Place, Plant, Theme, ms};
 
-/// The possible targets of a run's faults.
+/// What the faults of a run may affect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Targets<'a> {
     pub theme: Theme,
@@ -27,7 +27,7 @@ pub(super) fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: 
     what.at(ms(random, 10, 10_000))
 }
 
-/// Draws moves of servers whose names cannot always be resolved.
+/// Draws faults in which servers move and their names sometimes cannot be resolved.
 pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
     let mut faults = Vec::new();
     for _ in 0..random.usize(1..5) {
@@ -77,7 +77,7 @@ impl Targets<'_> {
             Theme::Orders if random.bool() => return self.draw_strangers(random),
             _ => {}
         }
-        // Actions of operators hide other problems, so most plans have few of them.
+        // Actions of operators mask other problems, so most plans have few of them.
         let has_operators = random.u8(..3) == 0;
         let mut faults = Vec::new();
         if theme == Theme::Behind {
@@ -87,7 +87,7 @@ impl Targets<'_> {
         }
         let mut when = Duration::ZERO;
         for _ in 0..count {
-            // Faults often come in groups.
+            // Faults often occur in groups.
             when = match random.u8(..3) {
                 0 => when + ms(random, 1, 50),
                 _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
@@ -97,13 +97,13 @@ impl Targets<'_> {
         faults
     }
 
-    /// Draws a fault at this time, and the faults that accompany it.
+    /// Draws a fault at this time, and other faults that accompany it.
     fn draw_next(&self, random: &mut Rng, when: Duration, has_operators: bool) -> Vec<Fault> {
         let Targets { theme, timeout, .. } = *self;
         let (client, server) = (self.client(random), self.server(random));
         let place = self.places[random.usize(..self.places.len())];
         let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
-        // Times close to a session timeout matter most.
+        // Times near the session timeout matter most.
         let time = match random.u8(..if theme == Theme::Outages { 4 } else { 12 }) {
             0..3 => timeout.mul_f64(0.2 + random.f64()),
             _ => ms(random, 5, longest),
@@ -126,12 +126,12 @@ impl Targets<'_> {
                     };
                     vec![first.at(when), next.at(soon)]
                 }
-                // Some clients are notified of the deletion of two nodes at once.
+                // Some clients are notified of two deletions at the same time.
                 (Theme::Weeding, FaultKind::Delete { .. }) if random.u8(..3) == 0 => {
                     let away = FaultKind::Refuse { client, time: ms(random, 20, 400) };
                     vec![away.at(when), what.at(soon)]
                 }
-                // The session ends while a thread is paused, so that the thread continues with outdated information.
+                // The session ends while a thread is paused, so the thread continues with outdated information.
                 (Theme::Outages, FaultKind::Expire { .. }) => {
                     let later = when + timeout.mul_f64(random.f64() * 0.8);
                     vec![FaultKind::Stall { client, time: timeout }.at(when), what.at(later)]
@@ -140,7 +140,7 @@ impl Targets<'_> {
             };
         }
         if theme == Theme::Groups && random.bool() {
-            // The client does not learn whether the nodes of its multi-lock were created or deleted.
+            // The client does not find out whether the nodes of its multi-lock have been created or deleted.
             let what = match random.bool() {
                 true => FrameFault::CutBefore,
                 false => FrameFault::Away(ms(random, 5, 200)),
@@ -166,7 +166,7 @@ impl Targets<'_> {
             4 => FaultKind::Refuse { client, time },
             5 => FaultKind::Freeze { client, time },
             6 => FaultKind::Stall { client, time },
-            // Twice the session timeout, or any time.
+            // Either twice the session timeout, or any time.
             7 => {
                 let time = if random.bool() { timeout * 2 } else { time };
                 let is_paused = random.bool();
@@ -174,7 +174,7 @@ impl Targets<'_> {
                 if is_paused || !random.bool() {
                     return vec![sleep];
                 }
-                // The system clock does not show how long the machine slept either.
+                // Not even the system clock shows how long the machine was suspended.
                 let set = FaultKind::ClockStep { client, milliseconds: random.i64(-5_000..0) };
                 return vec![set.at(when.saturating_sub(ms(random, 1, 50))), sleep];
             }
@@ -197,7 +197,7 @@ impl Targets<'_> {
         vec![what.at(when)]
     }
 
-    /// Draws delayed requests, requests that coincide with others, and lost answers.
+    /// Draws delayed requests, requests that others interfere with, and lost answers.
     fn draw_meetings(&self, random: &mut Rng) -> Vec<Fault> {
         let place = self.places[0];
         let longest = self.timeout.as_millis() as u64 / 2;
@@ -206,7 +206,7 @@ impl Targets<'_> {
             let client = self.client(random);
             let time = ms(random, 5, longest);
             if random.u8(..4) == 0 {
-                // A client does not find out whether its node is deleted while another client requests its release.
+                // While another client requests its revocation, a client does not find out whether its node is deleted.
                 let (nth, what) = (random.u32(1..10), FrameFault::Away(time));
                 let other = (client + 1) % self.clients;
                 faults.push(Fault::Frame { client, is_up: false, of: Of::Delete, nth, what });
@@ -246,7 +246,7 @@ impl Targets<'_> {
         faults
     }
 
-    /// Draws strangers in new directories, and lost answers.
+    /// Draws changes by strangers in new directories, and lost answers.
     fn draw_strangers(&self, random: &mut Rng) -> Vec<Fault> {
         use Meddling::{Deletes, Furnishes, Joins, Makes};
         let longest = self.timeout.as_millis() as u64 / 2;
@@ -286,7 +286,7 @@ impl Targets<'_> {
         (0..count).map(stall).collect()
     }
 
-    /// Draws either forbidden deletions or deletions by an operator, and no other faults.
+    /// Draws either forbidden deletions or an operator's deletions, and no other faults.
     fn draw_bans(&self, random: &mut Rng) -> Vec<Fault> {
         let (place, forbids) = (self.places[0], random.bool());
         let count = random.u32(2..if forbids { 6 } else { 12 });
@@ -303,7 +303,7 @@ impl Targets<'_> {
 }
 
 impl Theme {
-    /// Draws a fault that this theme has more of, if there is one.
+    /// Draws a fault that is more frequent with this theme, if there is one.
     fn draw_fault(
         self,
         random: &mut Rng,
@@ -316,10 +316,10 @@ impl Theme {
         Some(match (self, choice) {
             (Theme::Gentle, 0..3) => FaultKind::Cut { client },
             (Theme::Gentle, 3..9) => FaultKind::Scribble { place, nth, is_request: true },
-            // Permits precede turn nodes in the list.
+            // The nodes of permits come before turn nodes in the list.
             (Theme::Weeding, 0..6) => FaultKind::Delete { place, nth: nth + random.usize(..8) },
             (Theme::Weeding, 6..9) => {
-                // Clients are notified of the deletions one by one, or all at once.
+                // Clients are notified of the deletions one by one, or of all at once.
                 let pause = if random.u8(..3) == 0 { ms(random, 1, 20) } else { Duration::ZERO };
                 FaultKind::Clear { place, pause }
             }
@@ -338,10 +338,10 @@ impl Theme {
         })
     }
 
-    /// Draws a fault that hits one of a client's frames.
+    /// Draws a fault that affects one of a client's frames.
     fn draw_frame_fault(self, random: &mut Rng, client: usize, time: Duration) -> Fault {
         let what = match random.u8(..if self == Theme::Gentle { 5 } else { 6 }) {
-            // The connection is often cut right after an event that makes a waiter the holder.
+            // The connection is often cut right after the event that makes a waiter the holder.
             _ if self == Theme::Behind => FrameFault::CutBehind,
             0 | 1 => FrameFault::CutBefore,
             2 | 3 => FrameFault::CutBehind,

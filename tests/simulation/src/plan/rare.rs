@@ -1,5 +1,5 @@
-//! Seeds whose plans reach rare events, so that these plans are run again and again. After a change to how plans are
-//! drawn, generate this list anew with `--seeds 100000 --keep-going --rare`.
+//! Seeds whose plans reach rare events, and are therefore run again and again. If plans are drawn in a different way,
+//! generate this list again with `--seeds 100000 --keep-going --rare`.
 
 pub(super) const RARE: &[u64] = &[
     18, 41, 58, 72, 86, 87, 116, 125, 132, 140, 151, 155, 156, 166, 178, 191, 195, 203, 211, 223,

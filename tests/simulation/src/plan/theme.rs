@@ -1,4 +1,4 @@
-//! Themes of runs: a theme decides how many clients there are, what they lock, and how.
+//! The themes of runs. A theme determines how many clients there are, which locks they acquire, and how.
 
 use std::time::Duration;
 
@@ -6,50 +6,50 @@ use fastrand::Rng;
 
 use super::{Kind, Options, Place, ms};
 
-/// The limits of most plans.
+/// The limits that apply to most plans.
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
 const OBJECTS: usize = 5;
-/// The maximum number of threads per client under contention.
+/// The maximum number of a client's threads for the theme `Contention`.
 const MOST_THREADS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// A mixture of everything.
+    /// A mixture of everything else.
     Mixed,
-    /// Many lost frames, often among the first.
+    /// Many frames are lost, often among the first ones.
     Frames,
-    /// Connections break and are restored; no fault costs a hold.
+    /// Connections break and are restored, but no fault costs a hold.
     Gentle,
-    /// Many threads want one lock.
+    /// Many threads contend for one lock.
     Contention,
-    /// Some clients acquire in quick succession while others hold locks for long.
+    /// Some clients acquire locks in quick succession, while other clients hold locks for a long time.
     Visitors,
-    /// Operators delete nodes of holders and waiters.
+    /// Operators delete the nodes of holders and of waiters.
     Weeding,
-    /// A server lags, and connections move between servers.
+    /// A server lags, and clients move from server to server.
     Behind,
-    /// Outages about as long as a session timeout, with threads that hand the lock over to each other.
+    /// Outages last about as long as a session timeout, while threads hand over the lock to each other.
     Outages,
-    /// Short sessions and long faults.
+    /// Short session timeouts, and long faults.
     Short,
-    /// Nodes that clients may not read, so that changes to them are not reported.
+    /// Clients may not read some nodes, so they receive no events for them.
     Hidden,
-    /// Operators list, revoke, break and cancel.
+    /// Operators list contenders, revoke and break holds, and cancel calls.
     Meddlers,
-    /// Late requests to release a lock, and lost answers.
+    /// Late revocation requests, and lost answers.
     Asked,
-    /// Calls with a timeout shorter than a round trip.
+    /// Calls whose timeout is shorter than a round trip.
     Impatient,
-    /// Nodes may be created but not deleted.
+    /// Clients may create nodes, but not delete them.
     Stuck,
-    /// Multi-locks, held for long.
+    /// Multi-locks that are held for a long time.
     Groups,
-    /// Nearly every acquisition is at a new path.
+    /// Nearly every acquisition uses a new path.
     Orders,
 }
 
-/// The weights of the themes. Themes that find rare bugs have more weight.
+/// The weights of the themes. Themes that find rare bugs have higher weights.
 const THEMES: [(Theme, usize); 16] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
@@ -98,7 +98,7 @@ impl Theme {
         })
     }
 
-    /// Draws the places of the locks. There are few of them, so that clients compete.
+    /// Draws the places of the locks. There are only a few, so that clients contend for them.
     pub(super) fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
             Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
@@ -132,7 +132,7 @@ impl Theme {
             Theme::Stuck if random.u8(..6) == 0 => vec![Kind::Several],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
-                // The semaphore counts twice, because its calls have the most to wait for.
+                // Semaphores are twice as likely, because their calls have the most to wait for.
                 vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
             }
             _ => {
@@ -142,7 +142,7 @@ impl Theme {
         }
     }
 
-    /// Draws the options of all objects, if they have the same ones.
+    /// Draws the options of all objects, if the theme requires that they are the same.
     pub(super) fn options(self, random: &mut Rng) -> Options {
         use Theme::{Asked, Groups, Impatient, Orders, Short, Stuck};
         match self {
@@ -162,7 +162,7 @@ impl Theme {
         }
     }
 
-    /// Draws the number of objects and of threads of a client.
+    /// Draws how many objects and how many threads a client has.
     pub(super) fn size(self, random: &mut Rng) -> (usize, usize) {
         match self {
             Theme::Contention => (random.usize(1..=2), random.usize(3..=MOST_THREADS)),

@@ -1,5 +1,5 @@
 //! Checks that each answer is in time, in order, and consistent with what the servers did. At the end of a run, checks
-//! that each call was answered, and that the servers did what its answer says.
+//! that each call was answered, and that the servers did what the answer states.
 
 use kernel::Process;
 use zookeeper::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ use super::history::Done;
 use crate::client::{SLACK, stalled};
 use crate::monitor::parent;
 
-/// Checks the answer of a call. If `is_in_order` is true, the client delivers this answer in order.
+/// Checks the answer to a call. If `is_in_order` is true, the client has to deliver this answer in order.
 pub(super) fn answered(
     number: usize,
     result: Result<Said>,
@@ -28,7 +28,7 @@ pub(super) fn answered(
 }
 
 impl Checker {
-    /// Returns the process of the call.
+    /// Records and checks the answer. Returns the process of the call.
     fn answered(&mut self, number: usize, result: Result<Said>, is_in_order: bool) -> Process {
         let process = self.calls[number].made.process;
         let fail = |problem| report(process, problem);
@@ -64,8 +64,8 @@ impl Checker {
         process
     }
 
-    /// Checks that an answer is in time and that the client does not give up too early. The client's own clock may have
-    /// been stopped.
+    /// Checks that an answer is in time, and that the client has not given up too early. The client's clock may have
+    /// been stopped for a while.
     fn check_time(&self, number: usize, error: Option<&Error>) -> Option<String> {
         let call = &self.calls[number];
         let limit = call.made.limit?;
@@ -81,12 +81,12 @@ impl Checker {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
-    /// Returns whether both calls may share transactions, in which case their answers may come in any order.
+    /// Returns whether both calls may share transactions. If so, their answers may arrive in any order.
     pub(super) fn are_shared(&self, calls: [usize; 2]) -> bool {
         calls.iter().all(|call| self.calls[*call].made.is_shared)
     }
 
-    /// Checks that the calls of a batch are answered in order, except those whose deadline has passed.
+    /// Checks that the calls of a batch are answered in order, apart from calls whose deadlines have passed.
     fn check_order(&self, number: usize) -> Option<String> {
         let batch = self.calls[number].made.batch;
         let earlier = self.calls[..number].iter().enumerate().rev();
@@ -101,15 +101,15 @@ impl Checker {
         left.map(|(left, _)| format!("call {number} is answered before {left}"))
     }
 
-    /// Returns the session of a call if it has not changed since.
+    /// Returns the session in which a call was made, if it is still the current one.
     pub(super) fn session_of(&self, number: usize) -> Option<i64> {
         let call = &self.calls[number];
         let now = self.programs[&call.made.process].session;
         (now != 0 && now == call.session).then_some(now)
     }
 
-    /// Returns the newest transaction that the session had seen at the call, including those of earlier writes in the
-    /// batch. Writes that may share transactions can be carried out in any order.
+    /// Returns the newest transaction that the session had seen when the call was executed, including earlier writes in
+    /// the batch. Writes that may share transactions can be executed in any order.
     pub(super) fn seen(&self, number: usize) -> i64 {
         let call = &self.calls[number];
         let before = self.calls[..number].iter().enumerate().rev();
@@ -192,7 +192,7 @@ impl Checker {
             (ConnectionLoss, Delete { is_repeated: true, .. }) => {
                 program.is_closing || program.ended.iter().any(|time| *time >= call.begun)
             }
-            // Another thread may be reporting the loss at the same moment, so `finish` checks it.
+            // Another thread may just be reporting the loss of the connection, so `finish` checks this error.
             (ConnectionLoss | Timeout | NoConnection, _) => {
                 !matches!(asked, Delete { is_repeated: true, .. })
             }
@@ -218,7 +218,7 @@ impl Checker {
         }
     }
 
-    /// Compares what the servers did for a call with its answer.
+    /// Compares the answer to a call with what the servers did for it.
     fn check_call(&self, number: usize, call: &Call) -> Option<String> {
         let process = call.made.process;
         let asked = &call.asked;
@@ -231,7 +231,7 @@ impl Checker {
         }
         if call.outcome == Some(Err(ErrorKind::ConnectionLoss)) && !call.is_part {
             let program = &self.programs[&process];
-            // A call that first waits for other calls may begin just after the connection was lost.
+            // A call that first waits for other calls may be sent right after the connection was lost.
             if !program.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
                 return Some(format!("call {number} fails with a connection that was never lost"));
             }
@@ -263,7 +263,7 @@ impl Checker {
 
 const BUSY: ErrorKind = ErrorKind::Server(-127);
 
-/// Returns whether an error is a server's answer, which means that nothing was done.
+/// Returns whether an error is an answer from a server, which means that the request had no effect.
 fn is_answer(kind: ErrorKind) -> bool {
     use ErrorKind::{BadArguments, Closed, ConnectionLoss, NoConnection, SessionExpired};
     let is_lost = matches!(kind, ConnectionLoss | NoConnection | SessionExpired | Closed);

@@ -1,4 +1,4 @@
-//! The calls of a program: what they request, and how they call the client.
+//! The calls of a program: what they request, and how they are made.
 
 use zookeeper::{Acl, Batch, Names, Op, OpResult, Pending, Stat, WatchedEvent, Watcher};
 
@@ -8,7 +8,7 @@ use super::program::Shared;
 use super::watches::received;
 use super::{Node, ROOT, RawCall, Since};
 
-/// The number of a call, and the handle on its answer.
+/// The number of a call, and a handle to its answer.
 pub(super) type Sent = (usize, Box<dyn Answer>);
 
 pub(super) trait Answer {
@@ -72,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// Returns a listener: a new one, or one that already watches other nodes.
+    /// Returns a new listener, or one that already watches other nodes.
     fn watcher(&self) -> (usize, Watcher) {
         let mut listeners = self.listeners.borrow_mut();
         let index = kernel::with_random(|random| random.usize(..listeners.len() + 3));
@@ -85,13 +85,13 @@ impl Shared {
         (number, watcher)
     }
 
-    /// Describes a call that is not a transaction for the checker.
+    /// Describes a call to the checker, unless it is a transaction.
     fn asked(&self, call: &RawCall) -> Asked {
         match call {
             RawCall::Create { node, mode, .. } => {
                 let (path, mode) = (self.path(*node), *mode);
                 if matches!(node, Node::Child(_)) && !is_sequential(mode) {
-                    // The node may be created, so a later step deletes it.
+                    // The create may succeed, so a later step deletes the node.
                     checker(|checker| checker.program(self.process).made.push(path.clone()));
                 }
                 Asked::Create { path, mode }
@@ -158,7 +158,7 @@ impl Shared {
     fn ask_several(&self, batch: &mut Batch<'_>, made: Made, calls: &[RawCall]) -> Sent {
         kernel::count("raw: a transaction");
         let acl = Acl::open();
-        // The parts of a transaction get the numbers that follow its own.
+        // The numbers of a transaction's parts follow its own number.
         let number = checker(|checker| {
             let parts = (1..=calls.len()).map(|part| checker.next() + part).collect();
             checker.begin(made, Asked::Several(parts), false)

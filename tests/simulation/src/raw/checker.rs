@@ -1,5 +1,5 @@
 //! Tracks the programs, their calls and their watches. Checks that sessions last as long as the servers keep them, and
-//! leases no longer. Each call gets one answer (`answers`), and each watch reports once (`watches`).
+//! that leases do not last longer. Each call has one answer (`answers`), and each watch reports once (`watches`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,21 +17,21 @@ use crate::client::has_stalled;
 use crate::monitor::{monitor, violation};
 use crate::network::Question;
 
-/// Longer than servers need to agree on a transaction.
+/// A time that is longer than servers need to agree on a transaction.
 const AGREED: Duration = Duration::from_millis(10);
 
 /// What the checker may expect of the servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rules {
-    /// Whether no server wrongly considers itself the leader.
+    /// Whether no server takes itself for the leader when another one is.
     pub(super) one_leader: bool,
-    /// Whether servers may be too busy to answer.
+    /// Whether servers may refuse requests because they are too busy.
     pub(super) throttle: bool,
     pub(super) slowest: Duration,
 }
 
-/// The request of a call. A watch reports changes after a given transaction. Each part of a transaction is a call with
-/// a number.
+/// What a call requests. A watch reports changes after the given transaction. Each part of a transaction is a call with
+/// its own number.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     Create { path: String, mode: CreateMode },
@@ -50,7 +50,7 @@ pub(super) enum Asked {
 pub(super) enum Said {
     Done,
     Created(String, Stat),
-    /// The answer to a create that may have shared a transaction.
+    /// The result of a create that may have shared a transaction.
     CreatedBy(String, i64),
     Set(Stat),
     Data(Vec<u8>, Stat),
@@ -62,9 +62,9 @@ pub(super) enum Said {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
     pub(super) process: Process,
-    /// Calls that were sent together have the same batch.
+    /// The number of the batch. Calls that are sent together have the same one.
     pub(super) batch: usize,
-    /// The time within which an answer must arrive, if it is limited.
+    /// The time within which the answer must arrive, if there is a limit.
     pub(super) limit: Option<Duration>,
     pub(super) wanted: Option<i64>,
     pub(super) is_unheard: bool,
@@ -77,13 +77,13 @@ pub(super) struct Call {
     pub(super) made: Made,
     pub(super) asked: Asked,
     pub(super) session: i64,
-    /// The newest transaction that the session had seen at the call.
+    /// The newest transaction that the session had seen when the call was made.
     pub(super) seen: i64,
-    /// The newest transaction of the servers at the call.
+    /// The newest transaction of the servers when the call was made.
     pub(super) head: i64,
     pub(super) begun: Duration,
     pub(super) clock: Instant,
-    /// Whether the call is part of a transaction, which gets the answer.
+    /// Whether the call is a part of a transaction, which receives the answer.
     pub(super) is_part: bool,
     pub(super) outcome: Option<Result<(), ErrorKind>>,
 }
@@ -92,25 +92,25 @@ pub(super) struct Call {
 pub(super) struct Program {
     pub(super) zk: Option<ZooKeeper>,
     pub(super) last: Option<SessionEventKind>,
-    /// The current session, or 0, and the previous one.
+    /// The current session, or 0 if there is none, and the previous session.
     pub(super) session: i64,
     pub(super) former: i64,
     pub(super) all: Vec<i64>,
     pub(super) lease_ended: bool,
-    /// Whether a thread keeps the lease, which was certainly valid when it began.
+    /// Whether a thread keeps the lease. If so, the lease was certainly valid when the thread began.
     pub(super) is_kept: bool,
-    /// The newest term of a lease that was read, and whether that lease was found to be over.
+    /// The newest term that was read from a lease, and whether the lease with that term was found to be over.
     pub(super) term: u64,
     pub(super) is_over: bool,
-    /// When connections were lost, and when sessions ended.
+    /// The times at which connections were lost, and at which sessions ended.
     pub(super) lost: Vec<Duration>,
     pub(super) ended: Vec<Duration>,
     pub(super) lease_ends: u64,
     pub(super) seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
-    /// Nodes that it has created, or may have created.
+    /// Nodes that the program has created or may have created.
     pub(super) made: Vec<String>,
-    /// The number of its client; it may need several clients to connect.
+    /// The number of the program's client. To connect, a program may need several clients.
     pub(super) tries: usize,
     last_answer: Duration,
     greeted: Option<Duration>,
@@ -148,7 +148,7 @@ pub(super) fn is_sequential(mode: CreateMode) -> bool {
     matches!(mode, CreateMode::PersistentSequential | CreateMode::EphemeralSequential)
 }
 
-/// Records changes that the servers have carried out, and checks that the leases of ended sessions are over.
+/// Records changes that the servers have applied, and checks that leases of ended sessions are over.
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = checker(|checker| {
         checker.history.committed(one);
@@ -170,13 +170,13 @@ pub(crate) fn committed(one: &Committed) {
     }
 }
 
-/// Checks the pause between two handshakes.
+/// Checks the time between two handshakes.
 pub(crate) fn greeted(process: Process) {
     let now = kernel::elapsed();
     let silence = checker(|checker| {
         let program = checker.programs.get_mut(&process)?;
         let before = program.greeted.replace(now)?;
-        // After a session timeout without an answer, the pauses between handshakes become longer and longer.
+        // When no answer has arrived for a session timeout, the pauses between handshakes grow.
         let idle = before.checked_sub(program.last_answer + program.timeout)?;
         kernel::count("raw: a handshake behind a timeout of silence");
         let apart = ((idle + program.timeout) / 16).min(Duration::from_secs(1)) * 9 / 10;
@@ -197,7 +197,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
             return None;
         }
         let Question { asked, answer: (at, is_found) } = question;
-        // The client waits at least this long for a lookup: a third of a twentieth of the session timeout.
+        // The client waits for a lookup for at least this long: a third of a twentieth of the session timeout.
         let patience = (program.timeout / 60).min(Duration::from_millis(250));
         if session == 0 {
             Some("is asked for a session".to_owned())
@@ -212,7 +212,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     problem.into_iter().for_each(|problem| report(process, format!("a stranger {problem}")));
 }
 
-/// Checks that the sessions of a closed client have ended.
+/// Checks that all sessions of a closed client have ended.
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     monitor(|monitor| sessions.retain(|session| !monitor.closed.contains(session)));
     if !sessions.is_empty() {
@@ -228,7 +228,7 @@ pub(crate) fn answered(process: Process) {
     });
 }
 
-/// Checks a session event of one of a program's clients.
+/// Checks a session event that one of a program's clients reports.
 pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is notified {event:?}"));
     let SessionEvent { kind, session_id } = event;
@@ -237,7 +237,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         let Some(program) = own else { return };
         program.received(process, event);
         if kind == SessionEventKind::Expired && !program.is_closing && checker.rules.one_leader {
-            // The servers may not have agreed on the end of the session yet.
+            // The servers may not have agreed yet that the session has ended.
             kernel::after(AGREED, move || {
                 if !monitor(|monitor| monitor.closed.contains(&session_id)) {
                     report(process, format!("session {session_id:#x} is given up, but lives"));
@@ -313,10 +313,10 @@ impl Program {
         }
     }
 
-    /// Checks the lease: terms never decrease, and a lease that is over stays over.
+    /// Checks the lease: its term never decreases, and a lease that is over stays over.
     pub(super) fn looked(&mut self, process: Process, lease: Lease) {
         let Lease { term, valid_for: left, session_id, .. } = lease;
-        // The session may have changed since the lease was read.
+        // The session may have changed after the lease was read.
         if session_id != self.session {
             return;
         }
@@ -334,7 +334,7 @@ impl Program {
 }
 
 impl Checker {
-    /// Registers a client of a program. Returns its number.
+    /// Registers a client of a program, and returns the client's number.
     pub(super) fn enter(&mut self, process: Process, timeout: Duration) -> usize {
         let tries = self.programs.get(&process).map_or(0, |before| before.tries + 1);
         let last_answer = kernel::elapsed();
@@ -356,7 +356,7 @@ impl Checker {
         self.calls.len()
     }
 
-    /// Returns the newest transaction that the current session of a program has seen.
+    /// Returns the newest transaction that a program's current session has seen.
     pub(super) fn newest(&self, process: Process) -> i64 {
         let program = &self.programs[&process];
         program.seen.get(&program.session).copied().unwrap_or_default()
@@ -379,12 +379,12 @@ impl Checker {
         self.calls.len() - 1
     }
 
-    /// Returns whether the client repeats a call until it is done.
+    /// Returns whether the client repeats this call until it has succeeded.
     pub(super) fn is_repeated(&self, call: usize) -> bool {
         matches!(self.calls[call].asked, Asked::Delete { is_repeated: true, .. })
     }
 
-    /// Returns the number of unanswered calls whose answer some thread waits for.
+    /// Returns how many unanswered calls a program has that a thread waits for.
     pub(super) fn open(&self, process: Process) -> usize {
         let is_open = |call: &&Call| {
             call.made.process == process
@@ -396,12 +396,12 @@ impl Checker {
     }
 }
 
-/// Checks the whole run, if `is_whole` says that every call and program has finished.
+/// Ends the checks. If `is_whole` is true, every call and every program has finished, so also checks the whole run.
 pub(crate) fn finish(is_whole: bool) {
     if is_whole {
         checker(|checker| checker.check_all());
     }
-    // Clients are leaked because their world has ended.
+    // The clients are leaked, because their simulated world has ended.
     let programs = checker(|checker| std::mem::take(&mut checker.programs));
     programs.into_values().for_each(|program| std::mem::forget(program.zk));
 }

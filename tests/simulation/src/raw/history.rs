@@ -1,5 +1,5 @@
-//! The changes that the servers have carried out below the programs' root: the states of each node, and when each
-//! began.
+//! The changes that servers have applied below the programs' root: the states that each node has had, and when each of
+//! them began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct State {
     data: Arc<[u8]>,
 }
 
-/// The states of each path, or its absence, each with the transaction at which it began.
+/// For each path, its states, including absence, each with the transaction with which it began.
 #[derive(Debug, Default)]
 pub(super) struct Spells<T>(BTreeMap<String, Vec<(i64, Option<T>)>>);
 
@@ -35,7 +35,7 @@ impl<T: Clone> Spells<T> {
         self.0.entry(path.to_owned()).or_default().push((from, what));
     }
 
-    /// Returns the states that a session which has seen this transaction may still read.
+    /// Returns the states that a session may still read if it has seen the transaction `seen`.
     fn since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
         let spells = self.of(path);
         let begin = spells.first().map_or(i64::MAX, |(from, _)| *from);
@@ -45,7 +45,7 @@ impl<T: Clone> Spells<T> {
         before.into_iter().chain(later.map(|((from, what), _)| (*from, what.as_ref())))
     }
 
-    /// Returns the first transaction after this one that changed the state.
+    /// Returns the first transaction after `behind` that changed the state.
     pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
         self.of(path).iter().map(|(from, _)| *from).find(|from| *from > behind)
     }
@@ -62,7 +62,7 @@ pub(super) struct History {
     pub(super) nodes: Spells<State>,
     /// The names of each node's children.
     pub(super) children: Spells<BTreeSet<String>>,
-    /// Writes whose data contain the number of a call, by call.
+    /// For each call, the writes whose data contain the number of the call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
     pub(super) zxid: i64,
 }
@@ -133,13 +133,13 @@ impl History {
         }
     }
 
-    /// Returns whether such a session may find the node, in a state like this.
+    /// Returns whether a session that has seen `seen` may find the node, in a state that `like` accepts.
     pub(super) fn may_be(&self, path: &str, seen: i64, like: impl Fn(&State) -> bool) -> bool {
         self.nodes.since(path, seen).any(|(_, state)| state.is_some_and(&like))
     }
 
-    /// If such a session may find the node absent, returns the first and the last transaction at which such an absence
-    /// began.
+    /// If a session that has seen `seen` may find that the node does not exist, returns the first and the last
+    /// transaction with which such an absence began.
     pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<(i64, i64)> {
         let mut absent = self.nodes.since(path, seen).filter(|(_, state)| state.is_none());
         let (first, _) = absent.next()?;
@@ -176,7 +176,7 @@ impl History {
         self.nodes.last(path).is_some()
     }
 
-    /// Returns whether the node was created or changed after this transaction.
+    /// Returns whether the node has been created or changed after the transaction `behind`.
     pub(super) fn was_created_behind(&self, path: &str, behind: i64) -> bool {
         self.nodes.of(path).iter().any(|(from, what)| *from > behind && what.is_some())
     }

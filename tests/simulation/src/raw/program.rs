@@ -1,4 +1,4 @@
-//! A program that uses the client according to its plan. It reports its requests and their results to the checker.
+//! A program that uses the client according to its plan, and reports its requests and their results to the checker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
 use crate::network;
 
-/// For this long after the last fault, a server whose leader was deposed may still close connections.
+/// After a leader was deposed, its followers may close connections for this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
 pub(super) struct Shared {
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     pub(super) number: usize,
     pub(super) plan: RawPlan,
     zk: ZooKeeper,
-    /// Listeners for nodes, with their numbers.
+    /// Listeners for events of nodes, with their numbers.
     pub(super) listeners: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
     is_closed: Cell<bool>,
@@ -70,14 +70,14 @@ fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEv
             Ok(zk) => return Some((zk, listener)),
             Err(error) => kernel::note(|| format!("connect: {error}")),
         }
-        // The client that failed to connect ends in the background.
+        // Give the client that failed to connect time to end in the background.
         thread::sleep(Duration::from_secs(1));
     }
     None
 }
 
 impl Shared {
-    /// Gives access to the checker's record of this program.
+    /// Provides access to the checker's record of this program.
     fn own<T>(&self, look: impl FnOnce(&mut Program) -> T) -> T {
         checker(|checker| look(checker.program(self.process)))
     }
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Reads and checks the lease, and returns its remaining time.
+    /// Reads and checks the lease, and returns how long it is still valid.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
         self.own(|own| own.looked(self.process, lease));
@@ -145,12 +145,12 @@ impl Shared {
             self.fail(format!("close took {took:?} instead of {limit:?}"));
         }
         if was_closed {
-            // Closing a second time does nothing.
+            // If the client is already closed, closing it again does nothing.
             return;
         }
         let (rules, all) = (checker(|checker| checker.rules), self.own(|own| own.all.clone()));
         if closed.is_ok() && rules.one_leader {
-            // The servers will soon carry out what they have accepted.
+            // The servers soon execute what they have accepted.
             kernel::after(rules.slowest + SLACK, move || sessions_are_over(process, all));
         }
     }
@@ -175,7 +175,7 @@ impl Shared {
             How::Never => drop(pending),
             How::Callback => {
                 for (number, answer) in pending {
-                    // The callback usually runs on the client's thread.
+                    // The callback usually runs on one of the client's own threads.
                     answer.call_back(Box::new(move |result| {
                         answered(number, result, thread::must_not_wait());
                     }));
@@ -185,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the last answer first; by then, the others must have arrived.
+    /// Waits for the last answer first. When it arrives, all others must have arrived.
     fn wait(&self, pending: Vec<Sent>) {
         let is_repeated = |call: &Sent| checker(|checker| checker.is_repeated(call.0));
         let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// Checks, after all faults, that everything works, that no event is missing and that no needless request is sent.
+    /// Checks, after all faults, that everything works, no events are missing, and no needless requests are sent.
     fn calm(&self) {
         thread::sleep(SETTLED);
         let timeout = self.plan.timeout;
@@ -240,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// Returns the number of requests that the client sends during `act`. They must use one connection.
+    /// Returns how many requests the client sends during `act`. It must not reconnect in the meantime.
     fn requests_in(&self, act: impl FnOnce()) -> u64 {
         let before = self.zk.counts();
         act();
@@ -252,7 +252,7 @@ impl Shared {
         after.requests - before.requests
     }
 
-    /// Checks that a kept lease stays well above zero, and that this takes at most four writes per session timeout.
+    /// Checks that a lease that is kept stays well above zero, with at most four writes per session timeout.
     fn keep_calm(&self) {
         let (slowest, is_throttled) =
             checker(|checker| (checker.rules.slowest, checker.rules.throttle));
@@ -263,7 +263,7 @@ impl Shared {
         let begun = kernel::elapsed();
         let least = (timeout * 2 / 5).saturating_sub(slowest * 2);
         let ends = self.own(|own| own.lease_ends);
-        // With throttling, the renewal may take several attempts.
+        // If servers are throttling, it may take several attempts to renew the lease.
         let fail = |problem| {
             if !is_throttled {
                 self.fail(problem);
@@ -290,7 +290,7 @@ impl Shared {
         self.step(&RawWhat::LetGo);
     }
 
-    /// Checks that an idle client sends only heartbeats, about one per quarter of the timeout.
+    /// Checks that an idle client sends only heartbeats, about one in every quarter of the session timeout.
     fn rest(&self) {
         let requests = self.requests_in(|| thread::sleep(self.zk.session_timeout() * 3));
         let is_throttled = checker(|checker| checker.rules.throttle);
@@ -299,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// Ends the client and checks that the client reports its end.
+    /// Ends the client, and checks that the client reports that it has ended.
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
         let zk = self.own(|own| own.zk.take());
@@ -310,7 +310,7 @@ impl Shared {
             self.close();
         }
         drop(zk);
-        // Listeners are kept until the client itself has ended.
+        // The listeners are kept until the client has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
         let listeners = self.listeners.take();
         let breaks = self.plan.is_dropped && kernel::with_random(|random| random.bool());

@@ -1,4 +1,4 @@
-//! Checks the events of watches: each watch reports once, before any answer that reveals the change.
+//! Checks the events of watches: each watch reports once, and before any answer that reveals the change.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     kind: WatchKind,
     path: String,
     session: i64,
-    /// The earliest and the latest transaction whose state the read may have returned.
+    /// The read returned a state between these two transactions.
     since: i64,
     from: i64,
     begun: Duration,
@@ -75,7 +75,7 @@ impl Checker {
         self.watches.push(Watch { listener, kind, path, session, since, from, begun });
     }
 
-    /// Processes the answer to a call that watches several nodes. Missing nodes must already have been reported.
+    /// Handles the answer to a call that watches several nodes. Nodes that are missing must have been reported already.
     pub(super) fn watch_each(&mut self, number: usize, asked: &Asked) {
         let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
             (asked, self.session_of(number), self.calls[number].made.listener)
@@ -85,7 +85,7 @@ impl Checker {
         let Call { begun, seen, .. } = self.calls[number];
         for path in paths {
             kernel::count("raw: a watch beside others");
-            // The server has already set the watch.
+            // The server has set the watch by now.
             let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
             let (since, path) = (from.min(seen), path.clone());
             let watch = Watch { listener, kind, path, session, since, from, begun };
@@ -102,7 +102,7 @@ impl Checker {
         }
     }
 
-    /// Returns the transaction that a watch has to report, if there is one.
+    /// Returns the transaction that a watch must report, if there is one.
     fn due(&self, watch: &Watch) -> Option<i64> {
         let history = &self.history;
         match watch.kind {
@@ -124,7 +124,7 @@ impl Checker {
         })
     }
 
-    /// Returns whether a watch for a missing node may miss changes because the connection was lost in the meantime.
+    /// Returns whether a watch for a missing node may have missed changes because the connection was lost.
     fn may_miss(&self, watch: &Watch) -> bool {
         let program = &self.programs[&self.listeners[watch.listener].process];
         watch.kind == WatchKind::Exist && program.lost.iter().any(|lost| *lost >= watch.begun)
@@ -134,7 +134,7 @@ impl Checker {
         self.watches.iter().filter(move |watch| watch.session == session)
     }
 
-    /// Checks that all changes up to a transaction that an answer reveals have been reported.
+    /// Checks that all changes up to the transaction that an answer reveals have been reported.
     pub(super) fn check_watches(&self, number: usize, zxid: i64) {
         let own = self.session_of(number).into_iter().flat_map(|session| self.heard_in(session));
         for watch in own.filter(|watch| !self.may_miss(watch) && !self.has_told(watch)) {
@@ -145,7 +145,7 @@ impl Checker {
         }
     }
 
-    /// Checks long after the last fault that no event is missing.
+    /// Checks, long after the last fault, that no event is missing.
     pub(super) fn check_events(&self, process: Process) {
         for watch in self.heard_in(self.programs[&process].session) {
             let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
@@ -155,7 +155,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether this event may have happened to a node after this transaction.
+    /// Returns whether this event may have happened to a node after the transaction `since`.
     fn happened(&self, event: EventType, path: &str, since: i64) -> bool {
         let history = &self.history;
         match event {
@@ -167,7 +167,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether a call that watches several nodes may have caused an event, which is delivered to all listeners.
+    /// Returns whether a call that watches several nodes may have caused an event. All listeners receive such events.
     fn is_reported_to_all(
         &self,
         process: Process,
@@ -184,20 +184,20 @@ impl Checker {
         })
     }
 
-    /// Checks that each watch of a listener reports once.
+    /// Checks that each of a listener's watches reports once.
     pub(super) fn check_listener(&self, listener: usize, log: &ListenerLog) {
         let fail =
             |problem| report(log.process, format!("listener {listener} is notified {problem}"));
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
-                // Without an outcome, no thread waits for the answer, or its process was killed, perhaps after it
-                // arrived.
+                // A call has no outcome if no thread waits for its answer, or if its process was killed, perhaps after
+                // the answer had arrived.
                 Some(Ok(())) | None => true,
-                // In a process that was paused, a call may give up just before its answer is read.
+                // If the process was paused, a call may have given up just before its answer was read.
                 Some(Err(ErrorKind::Timeout)) => has_stalled(call.made.process, call.begun),
                 Some(_) => false,
             };
-            // The event may arrive although the answer is lost.
+            // The event may arrive even if the answer is lost.
             let may_be_early = matches!(call.asked, Asked::Watch { .. });
             call.made.listener == Some(listener) && (may_be_set || may_be_early)
         };
@@ -217,7 +217,7 @@ impl Checker {
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
             });
-            // If every watch is known, the event must belong to one of them.
+            // If all watches are known, the event must belong to one of them.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
             if is_known && !is_true && !is_reported_to_all() {

@@ -1,4 +1,4 @@
-//! The settings of an ensemble, and how it starts.
+//! The settings of an ensemble, and the code that starts it.
 
 use std::io;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::server::install::Installation;
 use crate::server::on_free_ports;
 use crate::{Server, ServerBuilder};
 
-/// The settings of an [`Ensemble`], which are the same for all members.
+/// The settings of an [`Ensemble`]. All members have the same settings.
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct EnsembleBuilder {
@@ -33,8 +33,8 @@ impl EnsembleBuilder {
         self.with(|servers| servers.tick(tick))
     }
 
-    /// `syncLimit`, the number of silent ticks after which a follower leaves its leader and a leader gives up its
-    /// follower; 20 by default, which is 10 s.
+    /// `syncLimit`: a follower that receives nothing from its leader for this many ticks leaves it, and a leader that
+    /// receives nothing from a follower gives it up; 20 by default, which is 10 s.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.with(|servers| servers.property("syncLimit", &ticks.to_string()))
     }
@@ -49,8 +49,8 @@ impl EnsembleBuilder {
         self.with(|servers| servers.jvm_flag(flag))
     }
 
-    /// Starts all members at once, and returns when every member is in the quorum. Fails like [`ServerBuilder::start`],
-    /// and if a member is not ready within 60 s.
+    /// Starts all members at once, and returns when every member has joined the quorum. Fails like
+    /// [`ServerBuilder::start`], and if a member is not ready within 60 s.
     pub fn start(self) -> io::Result<Ensemble> {
         if self.size == 0 {
             return Err(io::Error::other("an ensemble has at least one member"));

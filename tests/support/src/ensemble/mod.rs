@@ -13,13 +13,13 @@ use crate::{Probe, Server};
 pub use builder::EnsembleBuilder;
 use network::Network;
 
-/// How long an election may take, which waits for `syncLimit` if a leader falls silent.
+/// The limit for an election. If a leader falls silent, the members detect that only after `syncLimit`.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
-/// How long members may take to join the quorum.
+/// The limit for all members to join the quorum.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How quickly a member must answer to count as serving.
+/// A member must answer within this time to count as serving.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long the session of an abandoned check lasts.
+/// The timeout of sessions opened to check members, which may be abandoned.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +28,17 @@ enum Role {
     Follower,
 }
 
-/// ZooKeeper servers of this process that replicate each other, on loopback ports.
+/// Several ZooKeeper servers of this process, on loopback ports, that replicate the same data.
 ///
-/// Members are identified by their index, from 0; their ZooKeeper ids start at 1. Each is a [`Server`] that can be
-/// stopped, killed, paused and started again. The members connect to each other only through proxies, so that one can
-/// be [cut off](Self::cut_off). Clients connect to each of them directly, or through a
-/// [`FaultProxy`](crate::FaultProxy) of the test.
+/// Members are identified by an index that starts at 0; their ZooKeeper ids start at 1. Each is a [`Server`] that can
+/// be stopped, killed, paused and started again. Members connect to each other only through proxies, so that one can be
+/// [cut off](Self::cut_off). Clients connect directly, or through a [`FaultProxy`](crate::FaultProxy).
 ///
-/// Dropping the value, like the end of the process, stops all members and removes their directories, as with a
-/// [`Server`].
+/// As with a [`Server`], all members stop and their directories are removed when the value is dropped or the process
+/// ends.
 #[derive(Debug)]
 pub struct Ensemble {
-    // Dropped first, so that no member detects that its links break.
+    // Members are dropped before the network, so that they do not detect that their links break.
     members: Vec<Server>,
     network: Network,
 }
@@ -62,13 +61,13 @@ impl Ensemble {
         self.members.len()
     }
 
-    /// Returns a member. Its [`Server::start_again`] does not wait for the quorum.
+    /// Returns a member. Its [`Server::start_again`] does not wait until the member has joined the quorum.
     #[must_use]
     pub fn server(&self, index: usize) -> &Server {
         &self.members[index]
     }
 
-    /// Returns the addresses for clients, by index. They never change.
+    /// Returns the clients' addresses of the members, by index. They never change.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(Server::address).collect()
@@ -81,10 +80,10 @@ impl Ensemble {
         each.join(",")
     }
 
-    /// Waits until exactly one running member claims to lead and answers reads and writes. Returns its index.
+    /// Waits until exactly one running member claims to lead, and answers reads and writes. Returns the member's index.
     ///
-    /// A leader that was cut off still claims to lead until it detects this, and this method waits for that as well. A
-    /// paused leader does not answer, and therefore claims nothing. Fails after 30 s, with the claims of all members.
+    /// A leader that has been cut off still claims to lead until it detects that, and this method waits for that. A
+    /// paused leader does not answer, so it makes no claim. Fails after 30 s, with the claims of all members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -93,8 +92,8 @@ impl Ensemble {
         })
     }
 
-    /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that currently claim to
-    /// follow one. A follower that was cut off makes this claim until it detects that.
+    /// Waits for the [`leader`](Self::leader), and returns the indices of the running members that claim to follow one.
+    /// A follower that has been cut off makes this claim until it detects that.
     pub fn followers(&self) -> io::Result<Vec<usize>> {
         self.leader()?;
         Ok(self.in_role(Role::Follower))
@@ -107,9 +106,9 @@ impl Ensemble {
         Ok(leader)
     }
 
-    /// Waits until every member answers a read and a write, which proves that it is in the quorum. Members that are
-    /// stopped, paused or cut off do not count. Fails after 60 s, with the end of the log of a member that does not
-    /// answer.
+    /// Waits until every member answers a read and a write, which proves that it has joined the quorum. A member that
+    /// is stopped, paused or cut off is not ready. Fails after 60 s; the error contains the end of the log of a member
+    /// that does not answer.
     pub fn wait_ready(&self) -> io::Result<()> {
         let mut result = Ok(());
         poll(READY_WITHIN, || {
@@ -132,8 +131,8 @@ impl Ensemble {
         })
     }
 
-    /// Restarts the members one after another, the followers first and the leader last, and waits until each has
-    /// rejoined the quorum. When the leader stops, the others elect a new one.
+    /// Restarts the members one by one, first the followers and then the leader, and waits until each has rejoined the
+    /// quorum. When the leader is stopped, the others elect a new one.
     pub fn rolling_restart(&self) -> io::Result<()> {
         let leader = self.leader()?;
         for index in (0..self.len()).filter(|&index| index != leader) {
@@ -146,21 +145,21 @@ impl Ensemble {
         self.wait_ready()
     }
 
-    /// Turns every link between a member and the others into a black hole in both directions: nothing is refused or
-    /// closed, existing connections stay open, and new ones can be opened, but no data passes. Clients can still
-    /// connect to the member.
+    /// Turns every link between a member and the others into a black hole in both directions: existing connections stay
+    /// open, and new ones can be opened, but no data pass. Nothing is refused or closed. Clients can still connect to
+    /// the member.
     ///
     /// A follower continues to answer reads, but not writes, until it has received nothing from its leader for
-    /// `syncLimit`. Then it closes its clients' connections and searches in vain for a leader. In the meantime, the
-    /// others expire the sessions of its clients, unless these are resumed on another member. A leader steps down after
-    /// the same limit, and the others elect a new one.
+    /// `syncLimit`. It then closes its clients' connections and tries in vain to find a leader. In the meantime, the
+    /// leader expires the sessions of these clients, unless they are resumed on another member. A leader that is cut
+    /// off steps down after the same time, and the others elect a new one.
     pub fn cut_off(&self, index: usize) {
         assert!(index < self.len(), "no member {index} of {}", self.len());
         self.network.cut_off(index);
     }
 
-    /// Repairs the links of all members that were cut off. Connections that were black holes are closed, which makes
-    /// the members connect again; data in transit are lost.
+    /// Repairs the links of all members that have been cut off. Connections that were black holes are closed, so data
+    /// in transit are lost and the members connect again.
     pub fn heal(&self) {
         self.network.heal();
     }
@@ -190,7 +189,7 @@ impl Ensemble {
 }
 
 /// Returns the role that `member` claims, or `None` while it is stopped, paused or without a quorum. A member that has
-/// just lost its quorum maintains its claim for a while.
+/// just lost its quorum still claims its role for a while.
 fn role(member: &Server) -> Option<Role> {
     if !member.is_active() {
         return None;
@@ -203,8 +202,8 @@ fn role(member: &Server) -> Option<Role> {
     }
 }
 
-/// Checks reads and writes at `member`: opening a session is a transaction, which only a quorum can commit, and which
-/// this member must have applied.
+/// Checks that `member` answers reads and writes: opening a session is a transaction, which only a quorum can commit
+/// and which this member must then have applied.
 fn serves(member: &Server) -> io::Result<()> {
     let probe = Probe::connect_within(member.address(), SESSION_TIMEOUT, ANSWER_WITHIN)?;
     probe.exists("/")?;

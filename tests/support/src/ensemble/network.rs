@@ -1,4 +1,4 @@
-//! The connections between the members of an ensemble. Each pair has its own proxies.
+//! The connections between the members of an ensemble. Each pair of members has its own proxies.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,7 +8,7 @@ use crate::lock;
 use crate::port::ReservedPort;
 use crate::proxy::{Direction, FaultProxy, Protocol};
 
-/// The connections from one member to another: for the quorum, and for elections.
+/// The proxies from one member to another: for the quorum, and for elections.
 #[derive(Debug)]
 struct Wire {
     from: usize,
@@ -16,11 +16,11 @@ struct Wire {
     proxies: [FaultProxy; 2],
 }
 
-/// The ports and proxies of all members, which survive restarts.
+/// The ports and proxies of all members. They survive restarts of the members.
 #[derive(Debug)]
 pub(crate) struct Network {
     wires: Vec<Wire>,
-    /// The ports on which each member listens for the others: for the quorum, and for elections.
+    /// For each member, the ports on which it listens for the other members: for the quorum, and for elections.
     listeners: Vec<[ReservedPort; 2]>,
     cut_off: Mutex<BTreeSet<usize>>,
 }
@@ -41,7 +41,7 @@ impl Network {
         Ok(Self { wires, listeners, cut_off: Mutex::default() })
     }
 
-    /// Returns the ports under which `member` reaches each member: its own directly, the others through proxies.
+    /// Returns the ports by which `member` reaches each member: itself directly, and the others through proxies.
     pub(crate) fn seen_by(&self, member: usize) -> Vec<[u16; 2]> {
         let seen = |to: usize| {
             let mut wires = self.wires.iter();
@@ -66,7 +66,7 @@ impl Network {
         lock(&self.cut_off).contains(&member)
     }
 
-    /// Data that were held back are lost, as after a long network failure.
+    /// Ends all black holes. Data that were held back are lost, as after a long network failure.
     pub(crate) fn heal(&self) {
         let mut cut_off = lock(&self.cut_off);
         for proxy in self.touching(&cut_off) {

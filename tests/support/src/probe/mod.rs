@@ -1,4 +1,4 @@
-//! A small blocking ZooKeeper client, independent of all others. Tests rely on its results.
+//! A small blocking ZooKeeper client that is independent of all others. Tests rely on its results.
 
 mod session;
 mod wire;
@@ -19,20 +19,20 @@ const ANY_VERSION: i32 = -1;
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
-/// All permissions for all clients: permissions, scheme, id.
+/// All permissions for all clients, as permissions, scheme and id.
 const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
 /// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
-    /// The transaction that created the node.
+    /// The id of the transaction that created the node.
     pub czxid: i64,
-    /// The transaction that last changed the data.
+    /// The id of the transaction that last changed the data.
     pub mzxid: i64,
-    /// Creation time, milliseconds since 1970 by the server's clock.
+    /// The creation time, in milliseconds since 1970 by the server's clock.
     pub ctime: i64,
-    /// Time of the last change of the data, as `ctime`.
+    /// The time at which the data were last changed, like `ctime`.
     pub mtime: i64,
     /// Number of changes of the data.
     pub version: i32,
@@ -40,13 +40,13 @@ pub struct Stat {
     pub cversion: i32,
     /// Number of changes of the access control list.
     pub aversion: i32,
-    /// The session that owns the node, 0 if it is not ephemeral.
+    /// The session that owns the node, or 0 if the node is not ephemeral.
     pub ephemeral_owner: i64,
     /// Length of the data in bytes.
     pub data_length: i32,
     /// Number of children.
     pub num_children: i32,
-    /// The transaction that last added or removed a child.
+    /// The id of the transaction that last added or removed a child.
     pub pzxid: i64,
 }
 
@@ -68,30 +68,30 @@ impl Stat {
     }
 }
 
-/// The permissions, scheme and id of each entry.
+/// The entries of an access control list: permissions, scheme and id.
 type Acl<'a> = &'a [(u32, &'a str, &'a str)];
 
 /// A blocking client with one connection and one session.
 ///
-/// It requests a session of 60 s and sends no pings: the session lasts as long as the probe is used. A call without an
-/// answer fails after 10 s. A server's error becomes an `io::Error` with ZooKeeper's name and code. Its kind is
-/// `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for
-/// NotEmpty. All other errors come from the connection, which is not reestablished.
+/// It requests a session timeout of 60 s and sends no pings, so a session ends if a probe is not used for that long. A
+/// call that receives no answer within 10 s fails. An error from the server becomes an `io::Error` with ZooKeeper's
+/// name and code, whose kind is `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth
+/// and `DirectoryNotEmpty` for NotEmpty. All other errors are from the connection, which is not reestablished.
 ///
-/// Dropping it closes the session, like [`close`](Self::close), but ignores errors.
+/// Dropping the probe closes the session, like [`close`](Self::close), but ignores errors.
 #[derive(Debug)]
 pub struct Probe {
     session: Mutex<Session>,
 }
 
 impl Probe {
-    /// Connects to a server, or to a proxy in front of one, with a session of 60 s.
+    /// Connects to a server, or to a proxy in front of one, with a session timeout of 60 s.
     pub fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_within(address, SESSION_TIMEOUT, PATIENCE)
     }
 
-    /// Connects with this session timeout, which the server adjusts to its limits. Each answer, including those to
-    /// later calls, must arrive within the other limit.
+    /// Connects with this session timeout, which the server adjusts to its limits. Answers, including those to later
+    /// calls, must arrive within `patience`.
     pub(crate) fn connect_within(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -107,7 +107,7 @@ impl Probe {
         lock(&self.session).id
     }
 
-    /// Returns the names of the children in any order, or an empty list if the node does not exist.
+    /// Returns the names of the node's children in any order, or an empty list if the node does not exist.
     pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
         let body = Writer::default().string(path).bool(false);
         match found(self.call(op::GET_CHILDREN, &body, "list", path))? {
@@ -130,13 +130,13 @@ impl Probe {
         self.create_node(path, data, OPEN_ACL, ephemeral | sequential)
     }
 
-    /// Creates a persistent node with an access control list of permissions (1 read, 2 write,
-    /// 4 create, 8 delete, 16 admin), scheme and id.
+    /// Creates a persistent node with an access control list, whose entries are permissions (1 read, 2 write, 4 create,
+    /// 8 delete, 16 admin), scheme and id.
     pub fn create_with_acl(&self, path: &str, data: &[u8], acl: Acl<'_>) -> io::Result<String> {
         self.create_node(path, data, acl, 0)
     }
 
-    /// Creates the node and all its missing parents.
+    /// Creates the node, and all parents that are missing.
     pub fn create_all(&self, path: &str) -> io::Result<()> {
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
         for end in ends.chain([path.len()]) {
@@ -148,7 +148,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Deletes a node of any version.
+    /// Deletes a node, whatever its version.
     pub fn delete(&self, path: &str) -> io::Result<()> {
         let body = Writer::default().string(path).int(ANY_VERSION);
         self.call(op::DELETE, &body, "delete", path).map(drop)
@@ -165,7 +165,7 @@ impl Probe {
         Ok(Some((data, Stat::read(&mut answer)?)))
     }
 
-    /// Replaces the data of a node of any version.
+    /// Replaces the data of a node, whatever its version.
     pub fn set(&self, path: &str, data: &[u8]) -> io::Result<Stat> {
         let body = Writer::default().string(path).buffer(data).int(ANY_VERSION);
         let answer = self.call(op::SET_DATA, &body, "write", path)?;
@@ -191,7 +191,7 @@ impl Probe {
         self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)
     }
 
-    /// Closes the session, and waits until its ephemeral nodes are deleted.
+    /// Closes the session, and waits until its ephemeral nodes have been deleted.
     pub fn close(self) -> io::Result<()> {
         lock(&self.session).close()
     }

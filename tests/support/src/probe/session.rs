@@ -1,4 +1,4 @@
-//! One connection with one session: handshake, then one request at a time.
+//! A connection with one session: a handshake, and then one request at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::wire::{Reader, Writer};
 
-/// How long to wait for an answer by default.
+/// How long to wait for an answer, by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(1);
 const PASSWORD: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) mod op {
 
 const AUTH_ID: i32 = -4;
 
-/// A server's answer to a handshake that grants a session.
+/// An answer to a handshake with which the server grants a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) id: i64,
@@ -47,7 +47,7 @@ impl Grant {
     }
 }
 
-/// A connected session. After a connection error, every call fails.
+/// A session and its connection. After a connection error, every call fails.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) stream: TcpStream,
@@ -57,7 +57,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session. Every answer must arrive within this limit.
+    /// Opens a session. Every answer must arrive within `patience`.
     pub(crate) fn connect(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -71,8 +71,8 @@ impl Session {
     /// Ends another client's session. Returns false if the server answers that it has already ended.
     ///
     /// The client may be resuming the session at the same moment. A standalone server silently closes the second of the
-    /// two connections. A follower keeps only one of them while it waits for the leader, so the first never gets an
-    /// answer. Therefore, this method tries again.
+    /// two connections. A follower that waits for the leader remembers only one of them, so the first never receives an
+    /// answer. Therefore, this method retries.
     pub(crate) fn end(address: SocketAddr, grant: &Grant) -> io::Result<bool> {
         let give_up = Instant::now() + PATIENCE;
         let mut was_there = false;
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Takes over a session. Returns `None` if the server answers that it has ended.
+    /// Takes over a session. Returns `None` if the server answers that the session has ended.
     fn resume(address: SocketAddr, grant: &Grant, patience: Duration) -> io::Result<Option<Self>> {
         let stream = dial(address, patience)?;
         Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
@@ -115,14 +115,14 @@ impl Session {
         Ok(grant.map(|grant| Self { stream, id: grant.id, next_request: 1, ended: false }))
     }
 
-    /// Sends a request, and returns the body of its answer. `what` describes the request in errors.
+    /// Sends a request, and returns the body of its answer. Errors describe the request by `what`.
     pub(crate) fn call(&mut self, op: i32, body: &Writer, what: String) -> io::Result<Vec<u8>> {
         let id = self.send(op, body)?;
         loop {
             let frame = read_frame(&mut self.stream)?;
             let mut header = Reader::new(&frame);
             let (answered, _zxid, code) = (header.int()?, header.long()?, header.int()?);
-            // Other frames are watch events, or late answers to a call that timed out earlier.
+            // All other frames are watch events, or late answers to calls that have timed out.
             if answered != id {
                 continue;
             }
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Closes the session, and waits until its ephemeral nodes are deleted.
+    /// Closes the session, and waits until its ephemeral nodes have been deleted.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.ended = true;
         self.call(op::CLOSE, &Writer::default(), "close the session".into())?;
@@ -157,7 +157,7 @@ impl Drop for Session {
     }
 }
 
-/// Returns whether the server accepted the request but sent nothing in return.
+/// Returns whether the error means that a request was accepted but received no answer.
 fn is_left_without_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
@@ -191,7 +191,7 @@ fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Returns the error with which a server answered `request`.
+/// Returns the error for the code with which a server answered `request`.
 pub(crate) fn server_error(code: i32, request: &str) -> io::Error {
     use io::ErrorKind::*;
     let (name, kind) = match code {

@@ -1,5 +1,5 @@
-//! The parts of ZooKeeper's wire format that the probe needs: big-endian numbers, and strings and buffers that are
-//! preceded by their length.
+//! The parts of ZooKeeper's wire format that the probe needs: big-endian numbers, and strings and buffers, which are
+//! preceded by their lengths.
 
 use std::io;
 
@@ -33,7 +33,7 @@ impl Writer {
         self.buffer(value.as_bytes())
     }
 
-    /// Returns the bytes preceded by their length, as they are sent.
+    /// Returns the bytes as they are sent, preceded by their length.
     pub(crate) fn frame(self) -> Vec<u8> {
         Writer::default().buffer(&self.0).0
     }
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A null buffer, whose length is -1, is read as an empty one.
+    /// Reads a buffer. A null buffer, whose length is -1, counts as an empty one.
     pub(crate) fn buffer(&mut self) -> io::Result<&'a [u8]> {
         let length = self.int()?.max(0) as usize;
         self.bytes(length)

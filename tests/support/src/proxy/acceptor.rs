@@ -1,4 +1,4 @@
-//! The listener of a proxy, which can be closed and opened again on the same port.
+//! The listener of a proxy. It can be closed, and opened again on the same port.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::control::Control;
 use super::link::Link;
 use super::relay;
 
-/// A listening socket and its accepting thread.
+/// A listening socket, and the thread that accepts its connections.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: Arc<TcpListener>,

@@ -1,4 +1,4 @@
-//! State shared by all connections of a proxy: switches, rules, counters and the trace.
+//! The state that all connections of a proxy share: switches, rules, counters and the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -14,7 +14,7 @@ use crate::lock;
 use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
-/// The id of a handshake, which has none on the wire. The ids of clients count up from 1.
+/// The id of a handshake, which has no id on the wire. The ids that clients send are counted up from 1.
 const HANDSHAKE_ID: i32 = i32::MIN;
 
 /// The settings of one direction through the proxy.
@@ -24,7 +24,7 @@ pub(crate) struct Lane {
     pub(crate) delay: Mutex<Duration>,
 }
 
-/// The decision about a frame.
+/// What happens to a frame.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
@@ -42,7 +42,7 @@ pub(crate) struct Control {
     pub(crate) books: Mutex<Books>,
 }
 
-/// An existing connection.
+/// A connection that the proxy has accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) link: Weak<Link>,
@@ -50,7 +50,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Returns whether its sockets are closed and it is no longer counted as open.
+    /// Returns whether the connection's sockets are closed, so that it no longer counts as open.
     pub(crate) fn is_gone(&self) -> bool {
         self.counted.strong_count() == 0
     }
@@ -91,7 +91,7 @@ impl Control {
         }
     }
 
-    /// `counted` is dropped when the connection has ended.
+    /// Adds a connection. The caller drops `counted` when the connection has ended.
     pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
         let mut books = lock(&self.books);
         books.links.retain(|known| !known.is_gone());
@@ -103,7 +103,7 @@ impl Control {
         lock(&self.books).links.clone()
     }
 
-    /// Removes all rules, and releases the frames that they hold. The caller has to wake the links.
+    /// Removes all rules, and releases the frames that they hold. The caller must then call `wake_all`.
     pub(crate) fn disarm_all(&self) {
         for trigger in lock(&self.books).triggers.drain(..) {
             trigger.release();
@@ -126,7 +126,7 @@ impl Control {
         books.log.push_back(line);
     }
 
-    /// Decides about a client's frame. The first frame is the handshake.
+    /// Decides what happens to a frame from a client. The first frame is the handshake.
     pub(crate) fn decide_request(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         let handshake = Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() };
         let request = if first { Some(handshake) } else { Request::parse(frame) };
@@ -139,7 +139,7 @@ impl Control {
         verdict
     }
 
-    /// Returns the decision about a request, and the rule for its answer.
+    /// Returns what happens to a request, and the rule for its answer.
     fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = lock(&self.books);
         *books.requests.entry(op).or_default() += 1;
@@ -157,7 +157,7 @@ impl Control {
         (verdict, on_answer)
     }
 
-    /// Decides about a server's frame. The first frame answers the handshake.
+    /// Decides what happens to a frame from a server. The first frame is the answer to the handshake.
     pub(crate) fn decide_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
             if let Some(grant) = granted(frame) {

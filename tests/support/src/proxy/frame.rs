@@ -7,29 +7,29 @@ use super::op::Op;
 use crate::probe::{Grant, Reader};
 
 const PREFIX: usize = 4;
-/// Far above ZooKeeper's limit, and far below a four-letter word when read as a length.
+/// The longest frame. ZooKeeper's limit is far lower, and a four-letter word, read as a length, is far higher.
 const LONGEST: i32 = 64 << 20;
 const EVENT_ID: i32 = -1;
-/// Far above the length of a member's few addresses.
+/// The longest addresses of a member. They are far shorter in practice.
 const LONGEST_INTRODUCTION: i32 = 1 << 16;
 
-/// The protocol on the connections of a proxy.
+/// What is spoken on the connections of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Clients and servers: frames, or four-letter words.
+    /// Between clients and servers: frames, or four-letter words.
     Client,
-    /// Followers and their leader: plain bytes for the proxy.
+    /// Between followers and their leader. The proxy treats this as plain bytes.
     Quorum,
-    /// Voting members of an ensemble: the connecting member introduces itself, then plain bytes follow.
+    /// Between voting members of an ensemble: the connecting member introduces itself, and plain bytes follow.
     Election,
 }
 
-/// The output of a [`Source`].
+/// A part of a stream, as returned by a [`Source`].
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A frame, with its length before it.
+    /// A frame, including the length that precedes it.
     Frame(Vec<u8>),
-    /// Bytes of a stream without frames: a four-letter word or its answer.
+    /// Bytes of a stream that has no frames: a four-letter word, its answer, or the traffic between members.
     Raw(Vec<u8>),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Source<R> {
     mode: Mode,
 }
 
-/// How to split the next bytes.
+/// How the next bytes are split.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Frame,
@@ -59,7 +59,7 @@ impl<R: Read> Source<R> {
         Self { stream, mode }
     }
 
-    /// Returns the next piece. The end of the stream is reported as an error, even in the middle of a frame.
+    /// Returns the next piece. The end of the stream is an error, whether or not it is in the middle of a frame.
     pub(crate) fn next(&mut self) -> io::Result<Piece> {
         match self.mode {
             Mode::Frame => self.next_frame(),
@@ -80,16 +80,16 @@ impl<R: Read> Source<R> {
         Ok(Piece::Frame(frame))
     }
 
-    /// Returns the number of the connecting member, without the address that it has added since 3.5. The other member
-    /// would connect back to that address and bypass all proxies. Without the address, it uses the configured one, as
-    /// before 3.5.
+    /// Returns the introduction of the connecting member: its number, without the address that members add since 3.5.
+    /// The other member would connect back to that address, and bypass all proxies. Without it, that member uses the
+    /// configured address, as before 3.5.
     fn introduction(&mut self) -> io::Result<Piece> {
         self.mode = Mode::Raw;
         let first = self.array()?;
         if i64::from_be_bytes(first) >= 0 {
             return Ok(Piece::Raw(first.to_vec()));
         }
-        // The first eight bytes were the protocol version, which is negative so that it differs from a
+        // The first eight bytes were the version of the protocol. It is negative, which distinguishes it from a
         // member's number.
         let member: [u8; 8] = self.array()?;
         let length = i32::from_be_bytes(self.array()?);
@@ -116,7 +116,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// The content of a frame from a client.
+/// The fields of a frame from a client.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: i32,
@@ -128,9 +128,8 @@ impl Request {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let mut fields = fields(frame, 0)?;
         let (id, op) = (fields.int().ok()?, Op::from_code(fields.int().ok()?));
-        // The path of the first operation of a `multi` is behind its number, a flag and an error. If a
-        // directory is created with its node, the first path is that of the directory; if both are deleted,
-        // it is that of the node.
+        // In a `multi`, the path of the first operation follows its opcode, a flag and an error. If a directory is
+        // created with a node, the directory's path comes first; if both are deleted, the node's path does.
         let path = match op {
             Op::Multi => self::fields(frame, 8 + 9).map(path),
             _ if op.has_path() => Some(path(fields)),
@@ -140,7 +139,7 @@ impl Request {
     }
 }
 
-/// The content of a frame from a server.
+/// The fields of a frame from a server.
 #[derive(Debug)]
 pub(crate) enum Answer {
     To { id: i32, error: i32 },
@@ -152,7 +151,7 @@ impl Answer {
         let mut fields = fields(frame, 0)?;
         let (id, _zxid, error) = (fields.int().ok()?, fields.long().ok()?, fields.int().ok()?);
         if id == EVENT_ID {
-            // The header is followed by the type, the state, and the path.
+            // The header is followed by the event's type, its state, and its path.
             let path = path(self::fields(frame, 24)?);
             return Some(Self::Event { path });
         }
@@ -160,12 +159,12 @@ impl Answer {
     }
 }
 
-/// Returns the session that the first frame from a server grants.
+/// Returns the session that a server's first frame grants, if it does.
 pub(crate) fn granted(frame: &[u8]) -> Option<Grant> {
     Grant::read(frame.get(PREFIX..)?).ok().flatten()
 }
 
-/// Returns a reader for a frame that starts at this byte after the length.
+/// Returns a reader that starts at this byte after the frame's length.
 fn fields(frame: &[u8], at: usize) -> Option<Reader<'_>> {
     frame.get(PREFIX + at..).map(Reader::new)
 }

@@ -1,4 +1,4 @@
-//! One proxied connection: two sockets, and a queue for each direction.
+//! A proxied connection: two sockets, and a queue for each direction.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -25,9 +25,9 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) enum Item {
     Bytes(Vec<u8>),
-    /// The connection ends here.
+    /// The connection is closed at this point.
     Cut,
-    /// The connection falls silent here, in both directions.
+    /// The connection falls silent at this point, in both directions.
     Silence,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Parcel {
     pub(crate) hold: Option<Arc<Trigger>>,
 }
 
-/// The queue of one direction, in order.
+/// The queue of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     state: Mutex<PipeState>,
@@ -53,7 +53,7 @@ struct PipeState {
 }
 
 impl PipeState {
-    /// Returns how long the first parcel still has to wait, or `None` if it waits for an event.
+    /// Returns how long the first item still has to wait, or `None` if it waits for an event.
     fn wait_for(&self, lane: &Lane) -> Option<Duration> {
         let first = self.queue.front()?;
         let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
@@ -69,7 +69,7 @@ impl Pipe {
         self.change(|state| state.queue.push_back(parcel));
     }
 
-    /// Waits for the next item that may pass. Returns `None` once the connection is closed.
+    /// Waits for the next item that may pass. Returns `None` when the connection has been closed.
     pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
         let mut state = lock(&self.state);
         loop {
@@ -85,7 +85,7 @@ impl Pipe {
         }
     }
 
-    /// Waits until the direction is not a black hole. Returns false if the connection is closed.
+    /// Waits until the direction is not a black hole. Returns false if the connection has been closed.
     pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
         let barred =
             |state: &mut PipeState| !state.closed && lane.black_hole.load(Ordering::SeqCst);
@@ -113,12 +113,12 @@ pub(crate) struct Link {
     pub(crate) number: u64,
     client: TcpStream,
     server: OnceLock<TcpStream>,
-    /// The session that the server granted on this connection.
+    /// The session that the server has granted on this connection.
     pub(crate) session: OnceLock<Grant>,
     pipes: [Pipe; 2],
     pub(crate) pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
-    // Set before `closed`: the sockets end with RST, so no thread may send FIN.
+    // Set before `closed`: the sockets are to end with RST, so no thread may send FIN.
     aborted: AtomicBool,
     silent: AtomicBool,
 }
@@ -138,9 +138,9 @@ impl Link {
         }
     }
 
-    /// Completes the link. Returns false if the link was closed in the meantime.
+    /// Adds the connection to the server. Returns false if the link was closed in the meantime.
     pub(crate) fn connected(&self, server: TcpStream) -> bool {
-        // `close` sets its flag before it reads `server`, so at least one of the two detects the other.
+        // `close` sets its flag before it reads `server`, so at least one side detects that both happened.
         self.server.set(server).is_ok() && !self.is_closed()
     }
 
@@ -157,7 +157,7 @@ impl Link {
         })
     }
 
-    /// Returns the request that belongs to an answer: the first with its id, because the ids of pings repeat.
+    /// Returns the request to which this id's answer belongs: the first with the id, because the ids of pings repeat.
     pub(crate) fn answered(&self, id: i32) -> Option<Pending> {
         let mut pending = lock(&self.pending);
         let at = pending.iter().position(|request| request.id == id)?;
@@ -168,12 +168,12 @@ impl Link {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Whether the link is silent, or will be after the earlier frames have arrived.
+    /// Returns whether the link is silent, or will be when earlier frames have been delivered.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::SeqCst)
     }
 
-    /// Marks the link as silent. Earlier frames still arrive.
+    /// Marks the link as silent. Earlier frames are still delivered.
     pub(crate) fn will_be_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
@@ -198,12 +198,12 @@ impl Link {
             // With a linger time of zero, closing the socket resets the connection.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
-        // This only wakes the readers. The sockets close when the last thread ends.
+        // This only wakes the readers. The sockets are closed when the last thread has ended.
         self.end(Shutdown::Read);
     }
 
     pub(crate) fn wake(&self) {
-        // Locking the mutex prevents writers from missing the wake-up.
+        // `change` locks each pipe's mutex, so no writer can miss that it is woken.
         self.pipes.iter().for_each(|pipe| pipe.change(|_| ()));
     }
 

@@ -25,7 +25,7 @@ use link::Link;
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
 
-/// How quickly the threads of closed connections must end.
+/// The limit for the threads of closed connections to end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A direction through the proxy, or both directions.
@@ -41,19 +41,19 @@ pub enum Direction {
 
 /// A proxy on a loopback port in front of one ZooKeeper server.
 ///
-/// It opens a server connection for each connection that it accepts, and therefore survives restarts of the server. If
-/// the server refuses, the proxy closes the client's connection. Faults take effect at once, including on existing
-/// connections. Dropping the proxy closes everything and ends its threads.
+/// The proxy opens a connection to the server for each connection that it accepts, and therefore survives restarts of
+/// the server. If the server refuses, the proxy closes the client's connection. Faults take effect at once, also on
+/// existing connections. Dropping the proxy closes all connections and ends its threads.
 ///
 /// # Counting
 ///
-/// [`requests`](Self::requests) and [`events`](Self::events) count the frames that reach the proxy, including those
+/// [`requests`](Self::requests) and [`events`](Self::events) count all frames that reach the proxy, including frames
 /// that it drops or holds.
 ///
 /// # TLS
 ///
-/// The proxy passes on TLS as well. It can cut, silence, delay and refuse such connections, but it cannot read their
-/// requests and sessions: rules do not apply, and only connections are counted.
+/// The proxy also passes on TLS connections. It can cut, silence, delay and refuse them, but it cannot read their
+/// requests and sessions: rules have no effect, and only connections are counted.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: ReservedPort,
@@ -63,12 +63,12 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of `target`, which need not be listening yet.
+    /// Starts a proxy in front of `target`, where nothing needs to listen yet.
     pub fn start(target: SocketAddr) -> io::Result<Self> {
         Self::speaking(Protocol::Client, target)
     }
 
-    /// Starts a proxy in front of a port that is not a server's client port.
+    /// Starts a proxy in front of a port at which `protocol` is spoken.
     pub(crate) fn speaking(protocol: Protocol, target: SocketAddr) -> io::Result<Self> {
         let proxy = Self {
             port: ReservedPort::any()?,
@@ -92,8 +92,8 @@ impl FaultProxy {
         self.address().to_string()
     }
 
-    /// Closes all current connections on both sides with FIN, and still accepts new ones. Data that are in transit or
-    /// held are lost. Returns when the connections are closed.
+    /// Closes all current connections on both sides with FIN, but continues to accept new ones. Data that are in
+    /// transit or held are lost. Returns when the connections have been closed.
     pub fn cut(&self) {
         self.control.note("cut");
         end(&self.control.links(), Link::close);
@@ -105,15 +105,15 @@ impl FaultProxy {
         end(&self.control.links(), Link::abort);
     }
 
-    /// Closes all current connections and refuses new ones, until [`restore`](Self::restore) or
+    /// Closes all current connections, and refuses new ones until [`restore`](Self::restore) or
     /// [`refuse(false)`](Self::refuse) is called.
     pub fn cut_off(&self) {
         self.refuse(true);
         self.cut();
     }
 
-    /// If true, closes the listener, so that new connections are refused. If false, listens again on the same port.
-    /// Current connections are not affected.
+    /// If `on` is true, closes the listener, so that new connections are refused. If it is false, listens again on the
+    /// same port. Current connections are not affected.
     pub fn refuse(&self, on: bool) {
         self.control.note(&format!("refuse {on}"));
         if on {
@@ -123,17 +123,17 @@ impl FaultProxy {
         }
     }
 
-    /// If true, closes new connections right after accepting them. Current connections are not affected.
+    /// If `on` is true, closes new connections right after accepting them. Current connections are not affected.
     pub fn accept_and_close(&self, on: bool) {
         self.control.note(&format!("accept_and_close {on}"));
         self.control.accept_and_close.store(on, Ordering::SeqCst);
     }
 
-    /// Blocks everything in a direction, even the end of a connection, and closes nothing.
+    /// Blocks everything in a direction, including the end of a connection, but closes nothing.
     ///
-    /// Data that are held back are delivered in order after [`restore`](Self::restore), like retransmissions when a
-    /// network recovers, even if the client has closed its side in the meantime. New connections can be opened, because
-    /// the kernel accepts them, but get no answer.
+    /// After [`restore`](Self::restore), blocked data are delivered in order, like retransmissions when a network
+    /// recovers, even if the client has closed its side by then. In the meantime, new connections can be opened,
+    /// because the kernel accepts them, but they receive no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.control.note(&format!("black_hole {direction:?}"));
         for lane in self.control.lanes(direction) {
@@ -141,8 +141,8 @@ impl FaultProxy {
         }
     }
 
-    /// Delays each frame in a direction by `delay`, and the end of a connection likewise. Frames keep their order, even
-    /// if the delay becomes shorter. Zero ends the delay.
+    /// Delays each frame in a direction, and the end of a connection, by `delay`. Frames stay in order, even if the
+    /// delay is shortened. A delay of zero ends this.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
         for lane in self.control.lanes(direction) {
@@ -150,9 +150,9 @@ impl FaultProxy {
         }
     }
 
-    /// Ends all faults: ends black holes, delays, [`refuse`](Self::refuse) and
-    /// [`accept_and_close`](Self::accept_and_close), removes all rules, and releases held frames. It cuts the
-    /// connections that [`Then::Hold`] has silenced, because a frame is missing from them.
+    /// Ends all faults: black holes, delays, [`refuse`](Self::refuse) and [`accept_and_close`](Self::accept_and_close).
+    /// Removes all rules, and releases held frames. Cuts connections that [`Then::Hold`] has silenced, because they
+    /// lack a frame.
     pub fn restore(&self) {
         self.control.note("restore");
         self.control.disarm_all();
@@ -168,15 +168,15 @@ impl FaultProxy {
         self.refuse(false);
     }
 
-    /// Ends, on the server, every session that was opened through this proxy and may still be alive. Returns how many
-    /// of them were alive, according to the server.
+    /// Ends every session that was opened through this proxy and may still be alive. Returns how many of them the
+    /// server reports to have been alive.
     ///
-    /// It connects to the server directly, with the id and the password of the session, and closes the session. When
-    /// this method returns, that server has therefore deleted the ephemeral nodes, whatever faults this proxy causes.
-    /// The server closes a connection of the client as soon as another one uses its session, and a client that
-    /// reconnects gets the answer that its session has expired. Sessions whose handshake answer never reached this
-    /// proxy are unknown to it. Fails if the server cannot be reached or does not answer within 10 s. Calling this
-    /// again tries the remaining sessions again.
+    /// It connects to the server directly, with the session's id and password, and closes the session. Therefore, when
+    /// this method returns, that server has deleted the ephemeral nodes, whatever faults this proxy causes. The server
+    /// closes a client's connection when another connection uses the session, and a client that reconnects receives the
+    /// answer that its session has expired. If the answer to a handshake did not reach this proxy, its session is
+    /// unknown here. Fails if the server cannot be reached or does not answer within 10 s; another call tries the
+    /// remaining sessions.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
@@ -188,27 +188,27 @@ impl FaultProxy {
         Ok(alive)
     }
 
-    /// Begins a rule about requests of one kind, or about their answers:
+    /// Begins a rule about requests of one kind, or about the answers to them:
     /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
     ///
-    /// Requests on all connections are counted together, from the creation of the rule. A rule acts once. A rule about
-    /// an answer applies to the answer to the n-th request, and never acts if the connection of that request ends
-    /// first.
+    /// Requests are counted from the creation of the rule, on all connections together. A rule acts only once. A rule
+    /// about answers applies to the answer to the n-th request, and does not act if the connection of that request ends
+    /// before.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
         RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
     }
 
-    /// Lets the n-th such request from now on reach the server, but drops its answer.
+    /// Lets the n-th such request from now on reach the server, but drops the answer.
     pub fn drop_answer(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_answer(then)
     }
 
-    /// Holds the n-th such request from now on, and everything after it.
+    /// Holds the n-th such request from now on, and everything that follows it.
     pub fn hold_request(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_request()
     }
 
-    /// Holds the answer to the n-th such request from now on, and everything after it.
+    /// Holds the answer to the n-th such request from now on, and everything that follows it.
     pub fn hold_answer(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_answer()
     }
@@ -231,7 +231,7 @@ impl FaultProxy {
         self.control.accepted.load(Ordering::SeqCst)
     }
 
-    /// Returns the latest frames and faults, one per line, for the messages of failed tests: the time since the start,
+    /// Returns the latest frames and faults, one per line, to be printed when a test fails: the time since the start,
     /// the connection, `>` (to the server) or `<` (to the client), and the content.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
@@ -255,7 +255,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Ends links, and waits until they have ended.
+/// Ends links in this way, and waits until they have ended.
 fn end(links: &[Known], how: impl Fn(&Link)) {
     for link in links.iter().filter_map(|known| known.link.upgrade()) {
         how(&link);

@@ -1,12 +1,12 @@
 //! The kinds of frames that rules and counters distinguish.
 
-/// A kind of request with its answer, or a watch event.
+/// A kind of request and its answer, or a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// The first frame of a connection, which requests a new session or an existing one.
+    /// A handshake: the first frame of a connection, which requests a new session or an existing one.
     Connect,
-    /// `create`, with the stat in its answer or without; not of containers
+    /// `create`, with or without the stat in its answer. Creates of containers are not included.
     Create,
     /// `delete`
     Delete,
@@ -16,7 +16,7 @@ pub enum Op {
     GetData,
     /// `setData`
     SetData,
-    /// `getChildren`, with the stat in its answer or without
+    /// `getChildren`, with or without the stat in its answer
     GetChildren,
     /// `sync`
     Sync,
@@ -26,11 +26,11 @@ pub enum Op {
     Multi,
     /// `addAuth`
     Auth,
-    /// `setWatches`, as clients send it after a reconnect
+    /// `setWatches`, which clients send after they have reconnected
     SetWatches,
     /// `closeSession`
     CloseSession,
-    /// A watch event. It has no request, so only rules on answers apply to it.
+    /// A watch event. It is not the answer to a request, so only rules about answers apply to it.
     Event,
     /// Any other opcode.
     Other(i32),
@@ -55,7 +55,7 @@ impl Op {
         }
     }
 
-    /// Returns whether the body of the request starts with the path.
+    /// Returns whether the body of the request begins with a path.
     pub(crate) fn has_path(self) -> bool {
         match self {
             Self::Connect | Self::Ping | Self::Multi | Self::Auth => false,

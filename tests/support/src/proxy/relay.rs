@@ -1,7 +1,7 @@
-//! The threads of one connection: a reader and a writer for each direction.
+//! The threads of a connection: a reader and a writer for each direction.
 //!
-//! The readers never stop reading, so they detect the end of one side even if frames are held. Only the writers wait
-//! for delays, holds and black holes.
+//! Readers never stop reading, so they detect when one side ends even if frames are held. Only writers wait for delays,
+//! holds and black holes.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ use crate::lock;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// About as long as a follower tries to connect to a leader that refuses connections.
+/// About as long as a follower retries if a leader refuses connections.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.
@@ -27,11 +27,11 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
     let body = move || {
         run(&control, &link, target);
         control.note(&format!("#{} closed", link.number));
-        // The sockets close here, and only after that the connection is no longer counted.
+        // The sockets are closed here, before the connection stops being counted.
         drop(link);
         drop(counted);
     };
-    // If the thread cannot be started, the connection ends at once.
+    // If the thread cannot be started, the connection is closed immediately.
     let _ = Builder::new().name("fault-proxy".into()).spawn(body);
 }
 
@@ -49,8 +49,8 @@ fn run(control: &Control, link: &Link, target: SocketAddr) {
 }
 
 fn connect(control: &Control, link: &Link, target: SocketAddr) -> bool {
-    // A member of an ensemble accepts one voter at a time. A silent voter would block the others, which does not happen
-    // in a network that loses everything.
+    // A member of an ensemble accepts one voter at a time, so a silent voter would block the others. In a network that
+    // loses everything, that does not happen.
     let (way, peers) = (Way::ToServer, control.protocol != Protocol::Client);
     if peers && !link.pipe(way).wait_passable(control.lane(way)) {
         return false;
@@ -65,8 +65,8 @@ fn dial(control: &Control, link: &Link, target: SocketAddr) -> Option<TcpStream>
     let once = || TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
     match control.protocol {
         Protocol::Client | Protocol::Election => once(),
-        // Followers may find a new leader before it listens. If the connection is refused, they try again; if
-        // it is accepted and then closed, they start another election.
+        // Followers may find a new leader before it listens. They retry if the connection is refused, but start another
+        // election if it is accepted and then closed.
         Protocol::Quorum => poll(LISTENS_WITHIN, || {
             let server = once();
             (server.is_some() || link.is_closed()).then_some(server)
@@ -90,7 +90,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
-        // A socket that was shut down for reading still returns data that had already arrived.
+        // A socket whose reading side was shut down still returns data that had arrived before.
         if link.is_closed() {
             break;
         }
@@ -110,7 +110,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     deliver(control, link, way, Vec::new(), Verdict::Drop(Then::Cut));
 }
 
-/// Earlier frames must still arrive, so cuts and silences go through the queue as well.
+/// Cuts and silences are queued as well, because earlier frames must still be delivered.
 fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
     let (item, hold) = match verdict {
         Verdict::Pass => (Item::Bytes(bytes), None),
@@ -127,8 +127,8 @@ fn write(control: &Control, link: &Link, way: Way) {
     let mut broken = false;
     while let Some(item) = link.pipe(way).next(control.lane(way)) {
         match item {
-            // The other direction may still deliver data, so if one side accepts no more data, that does not end the
-            // connection. The reader of that side will end it.
+            // If one side accepts no more data, the connection does not end, because the other direction may still
+            // deliver data. The reader of that side ends it.
             Item::Bytes(bytes) => broken = broken || socket.write_all(&bytes).is_err(),
             Item::Cut => link.close(),
             Item::Silence => link.silence(),

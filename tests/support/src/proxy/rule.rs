@@ -13,9 +13,9 @@ use crate::lock;
 /// What happens to a connection after one of its frames was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// The connection closes, as in real networks, because a TCP stream cannot lose a single frame.
+    /// The connection is closed. This is what real networks do, because a TCP stream cannot lose a single frame.
     Cut,
-    /// The connection stays open, but nothing passes in either direction until it is cut, not even the end of a side.
+    /// The connection stays open, but until it is cut, nothing passes in either direction, not even the end of a side.
     Hold,
 }
 
@@ -33,9 +33,9 @@ pub(crate) enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Counts matching requests down to the one to which the rule applies.
+    /// Counts down to the request to which the rule applies.
     Armed(u64),
-    /// Its request has passed, but the answer has not arrived yet.
+    /// The request has passed, but its answer has not arrived yet.
     Awaited,
     Fired,
     Cancelled,
@@ -55,8 +55,8 @@ pub(crate) struct Trigger {
 type Released = bool;
 
 impl Trigger {
-    /// Counts a frame of the rule's side, or a request whose answer is of that side. Returns true for the
-    /// rule's own frame.
+    /// Counts a frame to which the rule may apply, or, for a rule about answers, its request. Returns true if this is
+    /// the frame, or the request, to which the rule applies.
     pub(crate) fn counts(&self, op: Op, path: &str) -> bool {
         if self.op != op || !path.contains(&self.path) {
             return false;
@@ -73,13 +73,13 @@ impl Trigger {
         true
     }
 
-    /// Lets the rule act on its frame. Returns false if the rule was cancelled in the meantime.
+    /// Applies the rule to its frame. Returns false if the rule was cancelled in the meantime.
     pub(crate) fn fire(&self, link: &Link) -> bool {
         let mut state = lock(&self.state);
         if state.0 != Phase::Awaited {
             return false;
         }
-        // This comes before any test is notified that the rule has fired, because the test may call `restore` at once.
+        // First of all, because a test that is notified that the rule has fired may call `restore` immediately.
         if self.action == Action::Drop(Then::Hold) {
             link.will_be_silent();
         }
@@ -88,7 +88,7 @@ impl Trigger {
         true
     }
 
-    /// Ends a hold. If the rule has not fired yet, it never will.
+    /// Ends a hold. If the rule has not fired yet, it never fires.
     pub(crate) fn release(&self) {
         let mut state = lock(&self.state);
         if state.0 != Phase::Fired {
@@ -112,7 +112,7 @@ impl Trigger {
     }
 }
 
-/// A rule under construction; see [`FaultProxy::on`].
+/// A rule that is being built; see [`FaultProxy::on`].
 #[derive(Debug)]
 #[must_use = "a rule is made by its last call, such as `drop_request`"]
 pub struct RuleBuilder<'a> {
@@ -123,13 +123,13 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// Selects the n-th matching request from now on. The default, 1, is the next one.
+    /// Selects the n-th matching request from now on. The default is 1, the next request.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// Counts only requests (or watch events) whose path contains this.
+    /// Counts only requests (or watch events) whose path contains `part`.
     pub fn path_contains(mut self, part: &str) -> Self {
         self.path = part.into();
         self
@@ -140,17 +140,17 @@ impl RuleBuilder<'_> {
         self.rule(Side::Request, Action::Drop(then))
     }
 
-    /// Lets the request reach the server, but drops its answer.
+    /// Lets the request reach the server, but drops the answer.
     pub fn drop_answer(self, then: Then) -> Rule {
         self.rule(Side::Answer, Action::Drop(then))
     }
 
-    /// Holds the request, and everything after it in its direction, until [`Hold::release`].
+    /// Holds the request, and everything that follows it in its direction, until [`Hold::release`].
     pub fn hold_request(self) -> Hold {
         self.hold(Side::Request)
     }
 
-    /// Holds the answer, and everything after it in its direction, until [`Hold::release`].
+    /// Holds the answer, and everything that follows it in its direction, until [`Hold::release`].
     pub fn hold_answer(self) -> Hold {
         self.hold(Side::Answer)
     }
@@ -175,21 +175,21 @@ impl RuleBuilder<'_> {
     }
 }
 
-/// A handle to a rule about one frame. The rule outlives the handle.
+/// A handle to a rule about a single frame. The rule remains if the handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
 }
 
 impl Rule {
-    /// Returns whether the frame was dropped, or was held now or earlier.
+    /// Returns whether the frame has been dropped, or is or was held.
     #[must_use]
     pub fn fired(&self) -> bool {
         lock(&self.trigger.state).0 == Phase::Fired
     }
 
-    /// Waits until the frame has been dropped or is held. Returns false after `longest`, or if [`FaultProxy::restore`]
-    /// has removed the rule.
+    /// Waits until the frame has been dropped or is held. Returns false after `longest`, or if the rule has been
+    /// removed by [`FaultProxy::restore`].
     #[must_use = "false means that the fault has not happened"]
     pub fn wait(&self, longest: Duration) -> bool {
         let is_pending =
@@ -200,7 +200,7 @@ impl Rule {
     }
 }
 
-/// A [`Rule`] that holds one frame and everything after it. Dropping it releases them.
+/// A [`Rule`] that holds a frame and everything that follows it. Dropping it releases them.
 #[derive(Debug)]
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
@@ -209,7 +209,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Releases the frame and everything after it. If the frame has not arrived yet, the rule is removed.
+    /// Releases the frame and everything that follows it. If the frame has not arrived yet, removes the rule.
     pub fn release(&self) {
         self.rule.trigger.release();
         self.control.wake_all();

@@ -12,7 +12,7 @@ use super::install::Installation;
 use super::{Server, on_free_ports};
 
 const TICK: Duration = Duration::from_millis(500);
-/// Makes the server start fast and use little memory.
+/// Options with which the server starts fast and uses little memory.
 const TUNING: &str = "-Xms16m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
      -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true -Dzookeeper.jmx.log4j.disable=true \
      -Dorg.slf4j.simpleLogger.showDateTime=true \
@@ -22,17 +22,17 @@ const COUNTING: &str = "CountingServer.java";
 const COUNTING_SOURCE: &str = include_str!("../../java/CountingServer.java");
 /// The folder of a server's data, inside the server's folder.
 pub(crate) const DATA: &str = "data";
-/// The file with the users of SASL.
+/// The file with the users for SASL.
 const JAAS: &str = "jaas.conf";
 
 /// Settings for a [`Server`].
 #[derive(Debug, Default, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct ServerBuilder {
-    /// `None` means any free port.
+    /// `None` for any free port.
     pub(crate) port: Option<u16>,
     pub(crate) has_tls: bool,
-    /// The port on which our `CountingServer`, a program around ZooKeeper's classes, takes orders.
+    /// The port for orders to `CountingServer`, our program around ZooKeeper's classes.
     pub(crate) counts_at: Option<u16>,
     /// `None` for a standalone server.
     pub(crate) membership: Option<Membership>,
@@ -40,17 +40,17 @@ pub struct ServerBuilder {
     force_sync: bool,
     properties: Vec<(String, String)>,
     jvm_flags: Vec<String>,
-    /// Files in the server's folder: the property that names them, their names, and their texts.
+    /// Files in the server's folder: the property that contains the file's path, the name, and the text.
     files: Vec<(&'static str, &'static str, String)>,
     pub(crate) jaas: Option<String>,
 }
 
-/// The settings of a member of an ensemble.
+/// What distinguishes a member of an ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Membership {
-    /// Its number, from 1.
+    /// The member's number, from 1.
     pub(crate) id: usize,
-    /// The ports at which it reaches each member, by number: for the quorum, and for elections. For itself, these are
+    /// The ports at which it reaches each member, by number: for the quorum, and for elections. Its own entry contains
     /// the ports on which it listens.
     pub(crate) members: Vec<[u16; 2]>,
 }
@@ -58,10 +58,9 @@ pub(crate) struct Membership {
 impl Membership {
     fn write(&self, text: &mut String, host: IpAddr) {
         text.push_str("initLimit=20\nsyncLimit=20\n");
-        // Without these lines, an ensemble with one member is a standalone server.
+        // Without these lines, an ensemble of one member would be a standalone server.
         text.push_str("standaloneEnabled=false\nreconfigEnabled=false\n");
-        // Without this line, a member without a quorum sends its vote less and less often, down to once a
-        // minute.
+        // Without this line, a member that has no quorum sends its vote at longer and longer intervals, up to a minute.
         text.push_str("fastleader.maxNotificationInterval=500\n");
         for (index, [quorum, election]) in self.members.iter().enumerate() {
             let _ = writeln!(text, "server.{}={host}:{quorum}:{election}", index + 1);
@@ -82,15 +81,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether each transaction is forced to disk before its answer; false by default. If false, the data survive
+    /// Whether each transaction is forced to disk before it is answered; false by default. If false, the data survive
     /// [`Server::kill`], but not a crash of the machine.
     pub fn force_sync(mut self, force: bool) -> Self {
         self.force_sync = force;
         self
     }
 
-    /// Adds a line `key=value` to the configuration file, which overrides any default. ZooKeeper turns unknown keys
-    /// into system properties `zookeeper.<key>`.
+    /// Adds a line `key=value` to the configuration file. It overrides any default. ZooKeeper turns unknown keys into
+    /// system properties `zookeeper.<key>`.
     pub fn property(mut self, key: &str, value: &str) -> Self {
         self.set_property(key, value);
         self
@@ -107,33 +106,32 @@ impl ServerBuilder {
     }
 
     /// Adds a second port with TLS, [`Server::secure_address`], beside the plain one. The server presents this chain of
-    /// certificates, its own first, and uses this key, both in PEM. It does not request a certificate from clients.
+    /// certificates, its own first, and uses this key, both in PEM. It requests no certificate from clients.
     ///
-    /// A later [`property`](Self::property) can override ZooKeeper's settings `ssl.*` for TLS. Both ports then use
-    /// Netty, whose jars are part of Debian's ZooKeeper. By default, ZooKeeper 3.8 supports only TLS 1.2.
+    /// A later [`property`](Self::property) can override ZooKeeper's `ssl.*` settings. With TLS, both ports use Netty,
+    /// whose jars are part of Debian's ZooKeeper. By default, ZooKeeper 3.8 supports only TLS 1.2.
     pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
         self.has_tls = true;
         let identity = format!("{}\n{}\n", key_pem.trim_end(), chain_pem.trim_end());
         self.files.push(("ssl.keyStore.location", "identity.pem", identity));
-        // ZooKeeper's default sockets do not support TLS, and a server uses the same kind of socket for both
-        // ports.
+        // ZooKeeper's default sockets do not support TLS, and a server uses the same kind of sockets for both ports.
         let sockets = "org.apache.zookeeper.server.NettyServerCnxnFactory";
         self.property("serverCnxnFactory", sockets)
             .property("ssl.keyStore.type", "PEM")
             .property("ssl.clientAuth", "none")
     }
 
-    /// Requires a client certificate on the port of [`tls`](Self::tls), issued by one of these roots in PEM.
+    /// Requires that clients of [`tls`](Self::tls)' port present a certificate issued by one of these roots, in PEM.
     pub fn tls_clients(mut self, roots_pem: &str) -> Self {
         self.files.push(("ssl.trustStore.location", "client-roots.pem", roots_pem.into()));
         self.property("ssl.trustStore.type", "PEM").property("ssl.clientAuth", "need")
     }
 
-    /// Sets the users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
+    /// Sets the names and passwords of the users that SASL (DIGEST-MD5) accepts; none by default.
     pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
         self.jaas = Some(jaas(users));
         let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
-        // Since 3.10, DIGEST-MD5 has to be enabled explicitly.
+        // Since ZooKeeper 3.10, DIGEST-MD5 must be enabled explicitly.
         self.property("authProvider.sasl", provider).property("fips-mode", "false")
     }
 
@@ -141,8 +139,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// If ZooKeeper or Java is not installed (the error says what to do), if the port is taken, or if the server does
-    /// not start (the error contains the end of its log).
+    /// If ZooKeeper or Java is not installed (the error describes what to do), if the port is in use, or if the server
+    /// does not start (the error contains the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
         if self.counts_at.is_some() {
@@ -154,7 +152,7 @@ impl ServerBuilder {
         })
     }
 
-    /// Writes the files of a server into its folder, and returns its command. The server listens at these addresses.
+    /// Writes a server's files into its folder, and returns the command that makes it listen at these addresses.
     pub(crate) fn write(
         &self,
         found: &Installation,
@@ -180,7 +178,7 @@ impl ServerBuilder {
         Ok(self.command(found, folder))
     }
 
-    /// Returns the text of `zoo.cfg`. If a key occurs twice, the last line counts, so properties come last.
+    /// Returns the text of `zoo.cfg`. If a key occurs twice, the last line counts, so the properties are at the end.
     fn config(&self, folder: &Path, address: SocketAddr, secure: Option<SocketAddr>) -> String {
         let mut text = format!(
             "tickTime={}\n\
@@ -213,7 +211,7 @@ impl ServerBuilder {
         text
     }
 
-    /// Returns Java's path and arguments.
+    /// Returns the path of Java and its arguments.
     fn command(&self, found: &Installation, folder: &Path) -> Vec<OsString> {
         let mut command: Vec<OsString> = vec![found.java.clone().into()];
         command.extend(TUNING.split(' ').map(OsString::from));
@@ -226,7 +224,7 @@ impl ServerBuilder {
         }
         command.extend(self.jvm_flags.iter().map(OsString::from));
         command.extend(["-cp".into(), found.class_path.clone()]);
-        // Java compiles a source file when it starts.
+        // If Java is given a source file, it compiles the file when it starts.
         let program = self.counts_at.map_or(MAIN_CLASS.into(), |_| folder.join(COUNTING).into());
         command.extend([program, folder.join("zoo.cfg").into()]);
         command.extend(self.counts_at.map(|port| port.to_string().into()));
@@ -234,7 +232,7 @@ impl ServerBuilder {
     }
 }
 
-/// Returns the text of the file from which Java reads the users.
+/// Returns the text of the file in which Java finds the users.
 pub(crate) fn jaas(users: &[(&str, &str)]) -> String {
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let mut text = format!("Server {{\n    {module} required");

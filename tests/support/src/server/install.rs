@@ -23,7 +23,7 @@ impl Installation {
         Ok(Self { java: find_java().ok_or_else(|| missing("Java"))?, class_path: find_jars()? })
     }
 
-    /// Fails without a Java compiler, which Java needs to run programs from source.
+    /// Fails if there is no Java compiler, without which Java cannot run a program from its source.
     pub(crate) fn require_compiler(&self) -> io::Result<()> {
         let java = self.java.canonicalize()?;
         if java.with_file_name("javac").is_file() {
@@ -59,7 +59,7 @@ fn find_jars() -> io::Result<OsString> {
     }
 }
 
-/// Returns the jars of an Apache release: `lib/*.jar`, and up to 3.4 `*.jar`. `conf` contains the log settings.
+/// Returns the jars of an Apache release: `lib/*.jar`, and in releases up to 3.4, `*.jar`. `conf` has the log settings.
 fn release_jars(home: &Path) -> io::Result<OsString> {
     let has_jar = |folder: &Path| {
         folder.read_dir().is_ok_and(|mut entries| {
@@ -79,8 +79,8 @@ fn is_zookeeper_jar(name: &std::ffi::OsStr) -> bool {
     name.starts_with("zookeeper-") && name.ends_with(".jar")
 }
 
-/// Returns Debian's jars: the manifest of `zookeeper.jar` lists its dependencies, except a logger and the part of Netty
-/// that only TLS needs.
+/// Returns Debian's jars. The manifest of `zookeeper.jar` lists the others, except a logger and the part of Netty that
+/// only TLS needs.
 fn debian_jars(folder: &Path) -> Option<OsString> {
     let jars = ["zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar"];
     let jars = jars.map(|jar| folder.join(jar));

@@ -21,30 +21,30 @@ use builder::{DATA, jaas};
 use install::Installation;
 use process::Process;
 
-/// A server starts in a fraction of a second, but takes much longer on a busy machine.
+/// The limit for a start, which takes a fraction of a second, but much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// A server sometimes never answers a connection that was opened during its start. The next one gets twice the time,
-/// because the machine may be that slow.
+/// A server sometimes never answers a connection that was opened while it started. Each next connection is given twice
+/// the time, because the machine may also be just slow.
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
-/// A ZooKeeper server of this process, on a port of 127.0.0.1: standalone, or a member of an
+/// A ZooKeeper server started by this process, on a port of 127.0.0.1. It is either standalone or a member of an
 /// [`Ensemble`](crate::Ensemble).
 ///
-/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`, and the port
-/// and the data survive stops and starts. When the value is dropped or the process ends, even by SIGKILL, the server
-/// ends and its directory is removed. (If the server is being stopped at that moment, a directory may be left in the
-/// temporary folder.)
+/// Session timeouts may be from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`. The
+/// port and the data survive stops and starts. When the value is dropped or the process ends, even by SIGKILL, the
+/// server ends and its directory is removed. (If the server is just being stopped at that moment, the directory may
+/// remain in the temporary folder.)
 #[derive(Debug)]
 pub struct Server {
     settings: Mutex<ServerBuilder>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
-    // Dropped before the directory, because fields are dropped in order.
+    // Fields are dropped in this order, so the process ends before its directory is removed.
     process: Mutex<Option<Process>>,
     folder: TempDir,
 }
@@ -71,7 +71,7 @@ impl Server {
         })
     }
 
-    /// Returns the address for clients, which never changes.
+    /// Returns the address for clients. It never changes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
@@ -83,7 +83,7 @@ impl Server {
         self.address().to_string()
     }
 
-    /// Returns the address for clients with TLS, which never changes.
+    /// Returns the address for TLS clients. It never changes.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl Server {
         self.secure().expect("this server was started without `ServerBuilder::tls`")
     }
 
-    /// Shuts the server down in an orderly way (SIGTERM), and waits until it has ended. The data are kept. Does nothing
+    /// Shuts down the server in an orderly way (SIGTERM), and waits until it has ended. The data are kept. Does nothing
     /// if the server is not running.
     pub fn stop(&self) -> io::Result<()> {
         lock(&self.process).take().map_or(Ok(()), Process::terminate)
@@ -104,8 +104,8 @@ impl Server {
         lock(&self.process).take().map_or(Ok(()), Process::kill)
     }
 
-    /// Starts the server after a stop or kill, with the same data and port, and returns when it answers. A member of an
-    /// ensemble already answers while it searches for the others, because these may not be running;
+    /// Starts the server after it was stopped or killed, with the same data and port, and returns when it answers. A
+    /// member of an ensemble answers even while it searches for the others, because they may not be running;
     /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum. Fails if the server is already
     /// running or does not start (the error contains the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
@@ -116,7 +116,7 @@ impl Server {
         let settings = lock(&self.settings).clone();
         let folder = self.folder.path();
         let command = settings.write(&self.installation, folder, self.address(), self.secure())?;
-        // The log covers only the current start, so that its end shows the problem of this start.
+        // The log is emptied, so that it only contains the problems of this start.
         fs::write(self.path("log"), "")?;
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
         self.wait_until_ready(&mut started, settings.membership.is_some())?;
@@ -124,8 +124,8 @@ impl Server {
         Ok(())
     }
 
-    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Fails if the server was
-    /// started without users.
+    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) for the next start. Fails if the server was
+    /// first started without users.
     pub fn set_sasl_users(&self, users: &[(&str, &str)]) -> io::Result<()> {
         let mut settings = lock(&self.settings);
         let none = || io::Error::other("the server was started without users");
@@ -133,14 +133,14 @@ impl Server {
         Ok(())
     }
 
-    /// Adds a line `key=value` to the configuration file from the next start on. It overrides earlier lines; see
+    /// Adds a line `key=value` to the configuration file for the next start. It overrides earlier lines; see
     /// [`property`](ServerBuilder::property).
     pub fn set_property(&self, key: &str, value: &str) {
         lock(&self.settings).set_property(key, value);
     }
 
-    /// Removes the data of a stopped server. After the next start, it has no nodes and no sessions. Fails if the server
-    /// is running.
+    /// Removes the data of a stopped server, which then has neither nodes nor sessions after the next start. Fails if
+    /// the server is running.
     pub fn wipe(&self) -> io::Result<()> {
         match *lock(&self.process) {
             Some(_) => Err(io::Error::other("the server is running")),
@@ -148,19 +148,19 @@ impl Server {
         }
     }
 
-    /// [`stop`](Self::stop) and [`start_again`](Self::start_again).
+    /// Calls [`stop`](Self::stop) and then [`start_again`](Self::start_again).
     pub fn restart(&self) -> io::Result<()> {
         self.stop()?;
         self.start_again()
     }
 
-    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered. Fails if the server is not
+    /// Pauses the server (SIGSTOP): its connections stay open, but it does not answer. Fails if the server is not
     /// running.
     pub fn pause(&self) -> io::Result<()> {
         self.running(Process::pause)
     }
 
-    /// Lets a paused server continue (SIGCONT).
+    /// Resumes a paused server (SIGCONT).
     pub fn resume(&self) -> io::Result<()> {
         self.running(Process::resume)
     }
@@ -176,17 +176,17 @@ impl Server {
         lock(&self.process).as_ref().is_some_and(|process| !process.paused)
     }
 
-    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails if there is no answer within 30
+    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails if no answer arrives within 30
     /// s.
     pub fn four_letter(&self, word: &str) -> io::Result<String> {
         ask(self.address(), word, ANSWER_WITHIN)
     }
 
-    /// Returns a whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
+    /// Returns an integer from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
-    /// This call itself changes the counts: each four-letter word adds 1 to `zk_packets_received`, which is counted
-    /// before the answer. How much it adds to `zk_packets_sent` depends on the length of the answer, and therefore on
-    /// the version.
+    /// This call itself changes the counts: each four-letter word adds 1 to `zk_packets_received` before it is
+    /// answered. How much it adds to `zk_packets_sent` depends on the length of the answer, and therefore on the
+    /// version.
     pub fn metric(&self, name: &str) -> io::Result<u64> {
         let answer = self.four_letter("mntr")?;
         let mut lines = answer.lines().filter_map(|line| line.split_once('\t'));
@@ -196,7 +196,7 @@ impl Server {
         })
     }
 
-    /// Returns the last lines of the server's log, for the messages of failed tests.
+    /// Returns the last lines of the server's log, to be printed when a test fails.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let log = fs::read(self.path("log")).unwrap_or_default();
@@ -226,8 +226,8 @@ impl Server {
         })
     }
 
-    /// Only a server that serves requests answers `conf` with its settings, and the directory proves that it is this
-    /// server. Any server answers `ruok`. The port for TLS is opened after the plain one.
+    /// Only a server that serves requests answers `conf` with its settings, whereas any server answers `ruok`. The data
+    /// directory proves that it is this server. The TLS port is opened after the plain one, so it is checked as well.
     fn is_ready(&self, is_member: bool, patience: Duration) -> bool {
         let own = format!("dataDir={}", self.path(DATA).display());
         let (word, expected) = if is_member { ("ruok", "imok") } else { ("conf", &*own) };
@@ -250,7 +250,7 @@ impl Server {
     }
 }
 
-/// Sends a text, and returns everything received until the connection ends. Each step must finish within this limit.
+/// Sends a text, and returns everything received until the connection ends. No step may take longer than `longest`.
 pub(crate) fn ask(address: SocketAddr, text: &str, longest: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, longest)?;
     stream.set_read_timeout(Some(longest))?;
@@ -261,8 +261,7 @@ pub(crate) fn ask(address: SocketAddr, text: &str, longest: Duration) -> io::Res
     Ok(answer)
 }
 
-/// Starts servers. Tries again if another process, which ignores the reservations, listens on one of the
-/// ports.
+/// Starts servers. Tries again if one of the ports is used by another process, which ignores our reservations.
 pub(crate) fn on_free_ports<T>(start: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..PORT_ATTEMPTS {
         match start() {

@@ -1,4 +1,4 @@
-//! A Java process that ends with this process, however this process ends.
+//! A Java process that ends when this process ends, for whatever reason.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,11 +12,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::wait::poll;
 
-/// The shell is the parent of Java. Its watcher holds the read end of a pipe from this process. If the pipe is closed
-/// (by the kernel after an exit, an abort or SIGKILL) without the message that all is well, the watcher kills Java and
-/// removes its directory, without the help of a destructor. The file `ended` protects another process that has since
-/// got Java's number. The watcher ignores the signals that a terminal or a supervisor sends to all processes of a test
-/// run.
+/// The shell is Java's parent, and starts a watcher, which holds the read end of a pipe from this process. If the pipe
+/// is closed (by the kernel after an exit, an abort or SIGKILL) without the message that all is well, the watcher kills
+/// Java and removes its directory, so no destructor is needed. The file `ended` protects any process that has been
+/// given Java's number since. The watcher ignores signals that a terminal or a supervisor sends to all processes of a
+/// test run.
 const WRAPPER: &str = r#"
 folder=$1 log=$2; shift 2
 rm -f "$folder/ended"
@@ -38,21 +38,21 @@ status=$?
 exit "$status"
 "#;
 
-/// How long a signal may take to have its effect.
+/// How long it may take until a signal has had its effect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running Java process, which is killed when this value is dropped.
+/// A running Java process. Dropping this kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
     wrapper: Child,
     java: Pid,
-    /// For signals: once the shell has reaped Java, another process may get its number. `None` if Java ended at once.
+    /// For signals, because once the shell has reaped Java, its number may be reused. `None` if Java ended at once.
     handle: Option<OwnedFd>,
     pub(crate) paused: bool,
 }
 
 impl Process {
-    /// Starts `command` (program and arguments), with its output appended to `log`.
+    /// Starts `command` (a program and its arguments). Its output is appended to `log`.
     pub(crate) fn spawn(command: Vec<OsString>, folder: &Path, log: &Path) -> io::Result<Self> {
         let mut wrapper = Command::new("/bin/sh")
             .args(["-c", WRAPPER, "sh"])
@@ -69,7 +69,7 @@ impl Process {
                 Ok(Self { wrapper, java, handle, paused: false })
             }
             Err(error) => {
-                // Waiting closes the pipe first, which ends all processes that were started.
+                // `wait` closes the pipe first, which ends all processes that were started.
                 let _ = wrapper.wait();
                 Err(error)
             }
@@ -84,11 +84,11 @@ impl Process {
         !matches!(self.wrapper.try_wait(), Ok(None))
     }
 
-    /// Makes Java shut down, and waits. Kills it if it does not end.
+    /// Shuts Java down, and waits until it has ended. Kills it if it does not end.
     pub(crate) fn terminate(mut self) -> io::Result<()> {
-        // If a signal fails, Java has already ended, which the wait detects.
+        // If sending a signal fails, Java has already ended, and the wait detects that.
         let _ = self.signal(Signal::TERM);
-        // A paused process handles the signal only after it has been continued.
+        // If the process is paused, it must be resumed before it can handle the signal.
         let _ = self.signal(Signal::CONT);
         self.wait().or_else(|_| self.kill_and_wait())
     }
@@ -97,7 +97,7 @@ impl Process {
         self.kill_and_wait()
     }
 
-    /// Pauses Java, and returns when every thread has stopped, so that no further answer is sent.
+    /// Pauses Java, and returns when all its threads have stopped, so that it sends no more answers.
     pub(crate) fn pause(&mut self) -> io::Result<()> {
         self.signal(Signal::STOP)?;
         self.paused = true;
@@ -136,7 +136,7 @@ impl Process {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return true };
         tasks.flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            // The state follows the name in parentheses. A thread that has ended has no state.
+            // The state follows the name, which is in parentheses. If a thread has no state, it has ended.
             stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
         })
     }
@@ -145,7 +145,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.kill_and_wait();
-        // Informs the watcher that nothing is left to do. The directory belongs to the server.
+        // Tells the watcher that it has nothing left to do. The `Server` removes the directory.
         if let Some(mut watcher) = self.wrapper.stdin.take() {
             let _ = watcher.write_all(b"ended\n");
         }

@@ -1,4 +1,4 @@
-//! An acquisition of a lock: the call, the hold, and the release.
+//! An acquisition of a lock: the call, the operations during the hold, and the release.
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::monitor::limit;
 use crate::plan::{AcquisitionPlan, End, Kind, ObjectPlan, Wait};
 use crate::protocol::{Event, JOURNAL, now};
 
-/// What a call has acquired with an object.
+/// What a call has acquired, and the object with which it was acquired.
 pub(super) struct Acquisition<'a> {
     pub(super) object: &'a Object,
     pub(super) plan: &'a ObjectPlan,
@@ -25,30 +25,30 @@ pub(super) struct Acquisition<'a> {
     pub(super) writer: Arc<Writer>,
 }
 
-/// A hold as the coordinator records it, of one lock or of several permits. For a multi-lock, this is the first member,
-/// which is the one at a place where other clients lock as well.
+/// A hold, as it is reported to the coordinator: of one lock, or of several permits. For a multi-lock, it is the first
+/// member's, which is at a place where other clients lock as well.
 pub(super) struct Holding {
     id: HoldId,
     lock: usize,
     pub(super) own: Hold,
-    /// When it will expire, as currently known.
+    /// When the hold expires, as far as is known now.
     due: Arc<AtomicU64>,
     watcher: JoinHandle<()>,
 }
 
-/// Writes that are guarded by the holds of an acquisition.
+/// Writes that the holds of an acquisition guard.
 pub(super) struct Writer {
     id: HoldId,
     lock: usize,
     kind: Kind,
     holds: Vec<Hold>,
-    /// The number of its writes so far.
+    /// The number of writes so far.
     writes: AtomicU32,
     is_refused: AtomicBool,
 }
 
 impl Program {
-    /// Acquires a lock, carries out the operations, and releases the lock.
+    /// Acquires a lock, carries out the plan's operations, and releases the lock.
     pub(super) fn acquire(&'static self, acquisition: &AcquisitionPlan) {
         let AcquisitionPlan { wait, permits, end, .. } = *acquisition;
         let (shared, plan) =
@@ -88,7 +88,7 @@ impl Program {
             (zoolock_simulation::lock(kind, place), mode(kind, permits), now());
         let within = match wait {
             Wait::Forever | Wait::Connected(None, _) => None,
-            // After that, a multi-lock releases the members that it has, one by one.
+            // After the last try, a multi-lock releases the members that it has, one by one.
             Wait::Try => Some(self.patience() * (2 * kind.members() - 1)),
             Wait::For(time) | Wait::Connected(Some(time), _) => {
                 Some(time + self.patience() * (kind.members() - 1))
@@ -96,10 +96,10 @@ impl Program {
         };
         let missed = |taken: &Result<Option<Taken>>| match taken {
             Ok(Some(_)) => None,
-            // If it returns an error, it may have held the lock for a while.
+            // A call that returns an error may have held the lock for a while.
             taken => Some(taken.is_ok()),
         };
-        // A fresh object is not in the list, and has no token.
+        // An object created for this call is not in the list, so it has no cancel token.
         let number = self.objects.iter().position(|one| ptr::eq(one, object));
         let token = number.filter(|_| fastrand::bool()).map(|number| self.token_of(number).clone());
         let take = || object.take(wait, token.as_ref(), permits, is_guard);
@@ -110,7 +110,7 @@ impl Program {
         let taken = self.checked(call, taken)??;
         let holds = object.holds(&taken);
         if holds.is_empty() {
-            // The hold was over before the call returned.
+            // The hold had ended before the call returned.
             self.checked("unlock", release(object, taken, End::Unlock));
             return None;
         }
@@ -125,7 +125,7 @@ impl Program {
         Some(Acquisition { object, plan, taken, hold, writer: Arc::new(writer) })
     }
 
-    /// Reports a grant, and starts to watch its hold.
+    /// Reports a grant, and starts to watch the hold.
     pub(super) fn begin(
         &self,
         (call, lock, mode, started): (&'static str, usize, Mode, Nanos),
@@ -149,7 +149,7 @@ impl Program {
             at,
         })
         .report();
-        // If a hold ended before its call returned, it promises nothing.
+        // A hold that ended before its call returned makes no promise.
         let due = Arc::new(AtomicU64::new(if still_held { Nanos::MAX } else { at }));
         let watcher = watch(id, holds, &due);
         Holding { id, lock, own, due, watcher }
@@ -161,7 +161,7 @@ impl Program {
         self.end(hold, plan.kind.members(), is_silent, || release(object, taken, end));
     }
 
-    /// Reports the end of a hold of this many locks.
+    /// Ends a hold of this many locks, and reports the result.
     pub(super) fn end(
         &self,
         hold: Holding,
@@ -183,11 +183,11 @@ impl Program {
             Err(_) => Unlocked::Unexpected,
         });
         self.checked("unlock", said);
-        // After this, the library reports the hold as ended.
+        // After the unlock, the library reports the hold as ended, so the watcher stops.
         let _ = hold.watcher.join();
     }
 
-    /// Takes a read lock below the write lock of the acquisition.
+    /// Acquires a read lock while the acquisition's write lock is held.
     pub(super) fn read_below(&self, acquisition: &Acquisition<'_>) -> Option<Holding> {
         let (Object::Write(_, read), write) = (acquisition.object, &acquisition.hold) else {
             return None;
@@ -213,18 +213,18 @@ impl Holding {
         Event::Ended(self.id, unlocked, now()).report();
     }
 
-    /// Updates the time at which the hold expires, which may have changed.
+    /// Updates the time at which the hold expires, because it may have changed.
     pub(super) fn look_at_its_end(&self) {
         self.due.store(after(now(), self.own.valid_for()), Ordering::SeqCst);
     }
 }
 
-/// Starts a thread that waits for the loss of a hold and reports it, because the owner may be busy. Several permits are
-/// lost together.
+/// Starts a thread that waits for the loss of a hold and reports it, because the owner may be busy. Several permits of
+/// a hold are lost together.
 fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
     let due = Arc::clone(due);
     thread::spawn(move || {
-        // `ended()` may report up to 100 ms late, but `is_held()` does not. This also wakes when the lease runs out.
+        // `ended()` may be up to 100 ms late, but `is_held()` is not. This also wakes up when the lease may have ended.
         while all.iter().all(Hold::is_held) {
             let left = all.iter().map(Hold::valid_for).min().unwrap_or_default();
             due.store(after(now(), left), Ordering::SeqCst);
@@ -237,7 +237,7 @@ fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
             _ => None,
         });
         if let Some(reason) = reason {
-            // This thread may run late.
+            // This thread may run after the hold has expired.
             let at = now().min(due.load(Ordering::SeqCst));
             Event::Lost(hold, at, reason).report();
         }
@@ -245,7 +245,7 @@ fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
 }
 
 impl Writer {
-    /// Commits a write, unless one was refused before.
+    /// Commits a write, unless an earlier write of the hold was refused.
     pub(super) fn write(&self, program: &Program) {
         if self.is_refused.load(Ordering::SeqCst) {
             return;
@@ -253,7 +253,7 @@ impl Writer {
         let number = self.writes.fetch_add(1, Ordering::SeqCst);
         let (first, others) = (&self.holds[0], &self.holds[1..]);
         let transaction = others.iter().fold(first.transaction(), |all, one| all.and_held(one));
-        // Holders of permits write at the same time, in any order.
+        // Holders of permits write at the same time, so their writes are in no particular order.
         let is_ordered = self.kind != Kind::Semaphore;
         let entry = (self.lock, first.fencing_token(), self.id, number);
         let entry = serde_json::to_string(&entry).unwrap_or_default();

@@ -27,26 +27,26 @@ const BETWEEN_CONNECTS: Duration = Duration::from_millis(100);
 /// The input of a client process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ClientOptions {
-    /// The seed of the plan, and whether it is a plan of guarded writes.
+    /// The seed of the plan, and whether it is the variant of the plan with guarded writes.
     pub(crate) plan: (u64, bool),
-    /// The client's number in the plan.
+    /// The number of the client in the plan.
     pub(crate) number: usize,
     pub(crate) connect: String,
-    /// The socket of the run's reaper, if the client has one.
+    /// The socket of the run's reaper, if the client uses it.
     pub(crate) reaper: Option<PathBuf>,
 }
 
-/// What the threads of a client share.
+/// What all threads of a client share.
 pub(crate) struct Program {
     client: Client,
     number: usize,
     plan: ClientPlan,
     objects: Vec<Object>,
-    /// The cancel token for the calls of each object. After it is cancelled, another token replaces it.
+    /// For each object, the cancel token of its calls. When a token is cancelled, it is replaced by a new one.
     tokens: Vec<Mutex<CancelToken>>,
     leaderships: Mutex<Vec<Leadership>>,
     is_closed: AtomicBool,
-    /// The number of holds so far.
+    /// How many holds there were so far.
     holds: AtomicU32,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn run(options: ClientOptions) -> Outcome<()> {
     io::stdin().read_to_end(&mut Vec::new())?;
     while program.end_leadership() {}
     if !program.is_closed.load(Ordering::SeqCst) {
-        // By now, all clients release all their locks.
+        // At this point, all clients are releasing their locks, so each lock can be acquired.
         let take = |object| {
             let acquisition = AcquisitionPlan::plain(object, Wait::Forever);
             thread::spawn(move || program.acquire(&acquisition))
@@ -104,7 +104,7 @@ fn await_all<T>(threads: impl Iterator<Item = JoinHandle<T>>) -> Outcome<()> {
     ended.try_for_each(|end| end.map(drop)).map_err(|_| "a thread panicked".into())
 }
 
-/// Faults may already have begun.
+/// Connects. Repeats this after errors, because faults may already have begun.
 fn connect(hosts: &str, plan: &ClientPlan, reaper: Option<PathBuf>) -> Client {
     let mut settings = Client::builder(hosts).session_timeout(plan.timeout);
     if let Some(socket) = reaper {
@@ -129,7 +129,7 @@ impl Program {
         self.tokens[object].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long a call may take that waits for a single answer.
+    /// Returns how long a call that waits for a single answer may take.
     fn patience(&self) -> Duration {
         self.client.session_timeout() / 3
     }
@@ -149,9 +149,8 @@ impl Program {
         Event::Unexpected(format!("{}: {problem}", self.by())).report();
     }
 
-    /// Makes a call that the coordinator can observe while it is in progress, for a lock in some mode or for another
-    /// purpose, and that has to return within this time. If the call gets no lock, `missed` returns whether it
-    /// certainly never held it.
+    /// Makes a call, which must return within this time. The coordinator can observe it while it is in progress. `mode`
+    /// is set if it requests a lock. If it does not get the lock, `missed` returns whether it certainly never held it.
     fn timed<T>(
         &self,
         (op, path, mode): (&'static str, usize, Option<Mode>),
@@ -170,7 +169,7 @@ impl Program {
         result
     }
 
-    /// Returns the value of a call, and reports an error that its documentation does not allow.
+    /// Returns the value of a call. Reports an error if the call's documentation does not allow it.
     fn checked<T>(&self, call: &str, result: zoolock::Result<T>) -> Option<T> {
         if let Err(error) = &result
             && !self.may_say(call, error)
@@ -191,7 +190,7 @@ impl Program {
             Error::Disconnected { .. } => !keeps_on,
             Error::MaybeDone { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
             Error::Lost { .. } => !matches!(call, "verify" | "contenders" | "close"),
-            // There may be an ephemeral node at the path where the directory of a lost hold was.
+            // An ephemeral node may now be at the path of a directory that a lost hold used.
             Error::InvalidPath { .. } | Error::Cancelled { .. } => waits_or_tries,
             Error::InvalidArgument { .. } => waits_or_tries || matches!(call, "commit" | "revoke"),
             Error::WouldDeadlock { .. } => call == "nested lock",
@@ -218,7 +217,7 @@ impl Program {
         self.checked("lead", leadership.transpose())?
     }
 
-    /// Ends a leadership. Returns false if there is none.
+    /// Ends a leadership. Returns false if the client has none.
     fn end_leadership(&self) -> bool {
         let one = self.leaderships.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let end = |one: Leadership| {

@@ -1,4 +1,4 @@
-//! The steps of a client's threads, and their operations while they hold a lock.
+//! The steps of a client's threads, and the operations while they hold a lock.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::plan::{AcquisitionPlan, End, Odd, Operation, Place, Wait, What};
 use crate::protocol::{Event, now};
 use crate::run::shortened;
 
-/// A hold that only its lease can end may last forever.
+/// Without this limit, waiting for the end of a hold that only its lease ends may take forever.
 const DUE_WITHIN: Duration = Duration::from_secs(4);
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ impl Program {
                 }
             }
             What::BreakLock(place) => {
-                // The hold of an `EphemeralLock` cannot be broken.
+                // The contender of an `EphemeralLock` has no node name, and its lock cannot be broken.
                 if let Some(holder) = self.holder(*place).filter(|holder| !holder.node.is_empty()) {
                     Event::Deletes(holder.node.clone(), now()).report();
                     self.checked("break_lock", self.client.break_lock(&holder));
@@ -51,19 +51,19 @@ impl Program {
                 self.close();
                 let _ = second.join();
             }
-            // These steps concern only the client's own knowledge. The replay covers their requests.
+            // These steps only affect what the client itself keeps track of. The replay covers their requests.
             What::Odd { .. } | What::Narrow { .. } | What::PathsBelow => {}
         }
     }
 
-    /// Returns one of the holders.
+    /// Returns a random one of the holders.
     fn holder(&self, place: Place) -> Option<Contender> {
         let mut found = self.checked("contenders", self.client.contenders(place.path()))?;
         found.retain(|contender| contender.holds);
         fastrand::choice(found)
     }
 
-    /// Carries out an operation of a plan while its lock is held.
+    /// Carries out one of the plan's operations while the lock is held.
     pub(super) fn carry_out(
         &'static self,
         acquisition: &Acquisition<'_>,
@@ -91,7 +91,7 @@ impl Program {
                     self.end(read, 1, false, || lock.unlock());
                 }
             }
-            // The same object would yield the same hold.
+            // Only another object, because the same one would yield the same hold.
             Operation::Also { object, wait } if plan.is_fresh || plan.object != *object => {
                 let also = (&self.objects[*object], &self.plan.objects[*object]);
                 if let Some(acquisition) = self.take("nested lock", also, Wait::For(*wait), 1, true)
@@ -118,7 +118,7 @@ impl Program {
                     Event::Expires.report();
                 });
             }
-            // These operations concern only the client's own knowledge. The replay covers their requests.
+            // These operations only affect what the client itself keeps track of. The replay covers their requests.
             Operation::Also { .. } | Operation::EnterAgain(..) | Operation::Second { .. } => {}
             Operation::ReadAndWrite(_) => {}
         }

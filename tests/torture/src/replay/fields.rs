@@ -1,5 +1,5 @@
-//! The fields of what servers send, by the kind of the request. Shares no code with the simulated server and the
-//! client, so that a mistake there is not hidden by the same mistake here.
+//! The fields of the frames that servers send, by the kind of the request. This file shares no code with the simulated
+//! server or the client, so it does not repeat their mistakes.
 
 use super::numbers::Numbers;
 use super::socket::{int, long};
@@ -8,15 +8,15 @@ pub(crate) const PING: i32 = 11;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const SET_WATCHES: i32 = 101;
 pub(crate) const CLOSE: i32 = -11;
-/// The number of an event, where an answer has the number of its request.
+/// The xid of an event. An answer has the xid of its request instead.
 pub(crate) const EVENT: i32 = -1;
 
 const DELETE: i32 = 2;
 const LISTS: [i32; 2] = [8, 12];
 const ACLS: [i32; 2] = [6, 107];
 
-/// The fields of an answer, by the codes of its requests. [`Reader::read`] reads the format: for each field, a name and
-/// the letter of a type.
+/// The fields of an answer, by the operation codes of its requests. In this format, read by [`Reader::read`], each
+/// field consists of a name and a letter for its type.
 const ANSWERS: [(&[i32], &str); 7] = [
     (&[DELETE, 8, PING, 12, 13, 100, SET_WATCHES, CLOSE], ""),
     (&[1, 9, 15, 19, 21], "path:s"),
@@ -24,19 +24,19 @@ const ANSWERS: [(&[i32], &str); 7] = [
     (&[4], "data:s"),
     (&[6], "permissions:i scheme:s id:s"),
     (&[107], "scheme:s user:s"),
-    // The result of an operation in a transaction that was refused.
+    // The result of an operation in a refused transaction.
     (&[-1], "error:i"),
 ];
-/// The requests whose answers contain a node's state after these fields.
+/// The requests after whose answers' own fields a node's stat follows.
 const WITH_STAT: [i32; 6] = [4, 6, 12, 15, 19, 21];
 const STAT: &str = "czxid:T mzxid:T ctime:x mtime:x version:I cversion:I aversion:I ephemeralOwner:o \
                     dataLength:i numChildren:i pzxid:T";
-/// The answer to a handshake. Real sessions last as long as possible.
+/// The answer to a handshake. The timeout is only compared with zero, because real sessions last as long as possible.
 const WELCOME: &str = "version:i timeout:z session:o password:l read-only:b";
-/// The number comes first, so that events can be sorted.
+/// The xid comes first, so that events can be sorted.
 const EVENTS: &str = "number:i zxid:e error:i what:i state:i path:s";
 
-/// Returns whether a request results in a transaction.
+/// Returns whether a request is executed as a transaction.
 pub(crate) fn is_write(request: &[u8]) -> bool {
     [1, DELETE, 5, 7, MULTI, 15, 19, 21, CLOSE].contains(&int(request, 8))
 }
@@ -46,20 +46,20 @@ pub(crate) fn is_write(request: &[u8]) -> bool {
 pub(crate) enum Value {
     Number(i32),
     Text(String),
-    /// The transaction of a node or of a write.
+    /// The id of a transaction that changed a node, or that wrote.
     Transaction(i64),
-    /// The last transaction that the server had applied.
+    /// The id of the last transaction that the server had applied.
     LastTransaction(i64),
-    /// The transaction of an event, which older servers do not send.
+    /// The id of the transaction of an event. Older servers do not send it.
     OfEvent(i64),
     Owner(i64),
-    /// What differs between any two servers: clocks, passwords, and the history of the nodes that always exist.
+    /// A value that always differs between two servers: clocks, passwords, and the history of the server's own nodes.
     Own,
 }
 
 pub(crate) type Fields = Vec<(&'static str, Value)>;
 
-/// Returns whether the frames of the two servers are equivalent.
+/// Returns whether the frames that the two servers sent are equivalent.
 pub(crate) fn agree(simulated: &Fields, real: &Fields, numbers: &mut Numbers) -> bool {
     use Value::{LastTransaction, OfEvent, Owner, Transaction};
     let mut agrees = |one: &Value, other: &Value| match (one, other) {
@@ -74,7 +74,7 @@ pub(crate) fn agree(simulated: &Fields, real: &Fields, numbers: &mut Numbers) ->
         && simulated.iter().zip(real).all(|((_, one), (_, other))| agrees(one, other))
 }
 
-/// A frame is shorter or longer than it has to be.
+/// The frame has too many or too few bytes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Odd;
 
@@ -108,7 +108,7 @@ pub(crate) fn answer(frame: &[u8], request: &[u8]) -> Result<Fields, Odd> {
         code => {
             if LISTS.contains(&code) {
                 reader.list("name:s")?;
-                // These come in any order.
+                // The children of a node are listed in any order.
                 reader.fields[4..].sort_unstable();
             }
             reader.result(code)?;
@@ -120,7 +120,7 @@ pub(crate) fn answer(frame: &[u8], request: &[u8]) -> Result<Fields, Odd> {
 struct Reader<'a> {
     rest: &'a [u8],
     fields: Fields,
-    /// Whether the node belongs to the server, and therefore has a history of its own on each server.
+    /// Whether the node is one of the server's own, whose history differs between servers.
     is_of_server: bool,
 }
 
@@ -136,13 +136,13 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A length of -1 means an absent buffer, and is read like 0.
+    /// Reads a buffer. A length of -1 means that there is none, and is treated like 0.
     fn buffer(&mut self) -> Result<&'a [u8], Odd> {
         let length = int(self.take(4)?, 0).max(0) as usize;
         self.take(length)
     }
 
-    /// Reads the fields in this format.
+    /// Reads fields in this format.
     fn read(&mut self, format: &'static str) -> Result<(), Odd> {
         use Value::{LastTransaction, Number, OfEvent, Own, Owner, Text, Transaction};
         for (name, letter) in format.split(' ').filter_map(|field| field.split_once(':')) {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         (0..count).try_for_each(|_| self.read(format))
     }
 
-    /// Reads the answer to a request, or to one operation of a transaction.
+    /// Reads the answer to a request, or the answer to one operation of a transaction.
     fn result(&mut self, code: i32) -> Result<(), Odd> {
         let (_, format) = ANSWERS.iter().find(|(codes, _)| codes.contains(&code)).ok_or(Odd)?;
         match ACLS.contains(&code) {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         if WITH_STAT.contains(&code) { self.read(STAT) } else { Ok(()) }
     }
 
-    /// Reads the last fields of the frame.
+    /// Reads these fields, after which the frame must end.
     fn all(mut self, format: &'static str) -> Result<Fields, Odd> {
         self.read(format)?;
         if self.rest.is_empty() { Ok(self.fields) } else { Err(Odd) }

@@ -1,15 +1,15 @@
-//! Maps the numbers of the simulated server to those of the real one: transactions and sessions.
+//! Maps the simulated server's transaction ids and session ids to those of the real server.
 
 use std::collections::BTreeMap;
 
-/// A transaction number from this value on represents the entire future.
+/// A transaction id of at least this value stands for any time in the future.
 const FUTURE: i64 = 1 << 48;
 
 #[derive(Default)]
 pub(crate) struct Numbers {
-    /// Transactions, one to one and in the same order.
+    /// Ids of transactions, mapped one to one in the same order.
     transactions: BTreeMap<i64, i64>,
-    /// The last transactions according to answers. Several simulated ones may correspond to the same real one.
+    /// Ids of last transactions, from answers. Several simulated ids may be mapped to one real id.
     seen: BTreeMap<i64, i64>,
     pub(crate) sessions: BTreeMap<i64, Session>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Session {
 }
 
 impl Numbers {
-    /// Returns whether two transactions can be the same, and if so, records that.
+    /// Returns whether two ids can belong to the same transaction. If so, records that.
     pub(crate) fn is_transaction(&mut self, simulated: i64, real: i64) -> bool {
         if simulated <= 0 || real <= 0 {
             return simulated == real;
@@ -37,7 +37,7 @@ impl Numbers {
         is_new && is_later && is_earlier
     }
 
-    /// Returns whether the last transactions that two servers have applied can be the same.
+    /// Returns whether two ids can belong to the same last applied transaction. If so, records that.
     pub(crate) fn is_seen(&mut self, simulated: i64, real: i64) -> bool {
         if simulated <= 0 || real <= 0 {
             return simulated == real;
@@ -48,7 +48,7 @@ impl Numbers {
             && known.range(simulated + 1..).next().is_none_or(|(_, known)| *known > real)
     }
 
-    /// Returns the real server's number for a simulated transaction that a client's request names.
+    /// Returns the real server's id for a simulated transaction id in a client's request.
     pub(crate) fn transaction(&self, simulated: i64) -> i64 {
         if simulated <= 0 || simulated >= FUTURE {
             return simulated;
@@ -58,8 +58,8 @@ impl Numbers {
         last[0].max(last[1])
     }
 
-    /// Returns whether two owners of a node, or two sessions, are the same. Containers also have an owner, which is not
-    /// a session.
+    /// Returns whether two owners of nodes, or two sessions, correspond. A container also has an owner, which is not a
+    /// session.
     pub(crate) fn is_owner(&self, simulated: i64, real: i64) -> bool {
         self.sessions.get(&simulated).map_or(simulated, |session| session.real) == real
     }

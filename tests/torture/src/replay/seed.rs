@@ -1,5 +1,5 @@
-//! The replay of a seed. A request is sent when the simulated server has carried it out: with its answer or, if the
-//! client has disconnected, with its transaction.
+//! The replay of a seed. A request is sent at the moment at which the simulated server has executed it: with its
+//! answer, or, if the client has disconnected, with its transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use super::numbers::{Numbers, Session};
 use super::socket::{Socket, framed, handshake, int, long};
 use crate::Outcome;
 
-/// The error for a request whose session ends at the same instant.
+/// The error of a request that arrives at the instant when its session ends.
 const SESSION_EXPIRED: i32 = -112;
-/// The number of a request that was not sent by a client.
+/// The xid of a request that was not sent by a client.
 const OURS: i32 = i32::MAX;
 const NO_CONNECTION: &str = "a frame without a connection";
 
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
 }
 
-/// What remains to be compared for one instant.
+/// What one moment adds to what must be compared.
 enum Check<'a> {
     Welcome(&'a [u8]),
     Answer(Vec<u8>, &'a [u8]),
@@ -40,7 +40,7 @@ struct Link {
     session: i64,
     is_greeted: bool,
     come: Vec<u8>,
-    /// Requests that have not been carried out yet.
+    /// Requests that the simulated server has not executed yet.
     pending: VecDeque<Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Replay<'a> {
     counts: &'a mut Counts,
     numbers: Numbers,
     links: BTreeMap<u64, Link>,
-    /// Writes of clients that have disconnected, by session.
+    /// The writes that disconnected clients had sent, by session.
     left: BTreeMap<i64, VecDeque<Vec<u8>>>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Replay<'a> {
 
     pub(crate) fn all(&mut self, moments: &[Moment]) -> Outcome<()> {
         moments.iter().try_for_each(|moment| self.moment(moment))?;
-        // Everything else that the server has sent arrives before these answers.
+        // This answer arrives after everything else that the server has sent.
         for (number, link) in self.links.iter_mut().filter(|(_, link)| link.is_greeted) {
             let ping = framed(&[&(-2_i32).to_be_bytes(), &PING.to_be_bytes()]);
             link.socket.ask(&ping, Some(-2)).map_err(|error| format!("at the end: {error}"))?;
@@ -114,9 +114,9 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    // ---- what the simulated server has carried out
+    // ---- what the simulated server has executed
 
-    /// Sends the request that belongs to this answer, after the transactions that precede it.
+    /// Sends the request that belongs to this answer. First executes the transactions that precede it.
     fn carry_out<'b>(
         &mut self,
         number: u64,
@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
         let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         if !link.is_greeted {
             let request = link.pending.pop_front().ok_or("an answer without a handshake")?;
-            // A refused session has expired, so the transaction that ended it comes first.
+            // If a session is refused, it has expired, so the transaction that ended it is executed first.
             while long(&request, 20) != 0
                 && let Some(transaction) = committed.pop_front()
             {
@@ -141,7 +141,7 @@ impl<'a> Replay<'a> {
         let place = link.pending.iter().position(|request| int(request, 4) == xid);
         let place = place.ok_or_else(|| format!("no request has the number {xid}"))?;
         let mut request = link.pending.remove(place).unwrap_or_default();
-        // Real sessions do not end without pings here, and real requests do not coincide with their end.
+        // Skips pings, which real sessions do not need here, and requests that coincide with the end of their session.
         if int(&request, 8) == PING || int(frame, 16) == SESSION_EXPIRED {
             return Ok(None);
         }
@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
         Ok(Some(Check::Answer(request, frame)))
     }
 
-    /// Sends a handshake, translating the session and the password, and records what the answer contains.
+    /// Sends a handshake, with the session and password of the real server, and records those in the answer.
     fn greet(&mut self, number: u64, request: &[u8], answer: &[u8]) -> Outcome<()> {
         let (asked, password) = (long(request, 20), request.get(32..48).unwrap_or_default());
         let (session, shown) = match self.numbers.sessions.get(&asked) {
@@ -198,7 +198,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Carries out a transaction whose request has no answer.
+    /// Executes a transaction whose request receives no answer.
     fn transact(&mut self, transaction: &Committed) -> Outcome<()> {
         let Committed { session, is_close, changes, .. } = transaction;
         if *session == 0 {
@@ -214,20 +214,20 @@ impl<'a> Replay<'a> {
             }
             return Ok(());
         }
-        // A session whose handshake was lost has no nodes.
+        // If the handshake was lost, the session is unknown here, and has no nodes.
         if !self.numbers.sessions.contains_key(session) {
             return Ok(());
         }
         if *is_close {
             return self.end_session(*session);
         }
-        // The requests before it were refused.
+        // Earlier requests of the session were refused, so they are dropped.
         let left = self.left.entry(*session).or_default();
         let place = left.iter().position(|request| asks_for(request, transaction));
         let place = place.ok_or_else(|| format!("no client requested {transaction:?}"))?;
         let request = left.drain(..=place).next_back().unwrap_or_default();
         let answer = self.speak_for(*session, &request)?;
-        // If a transaction is refused, its first result is an error.
+        // The first result of a refused transaction is an error.
         let is_refused = int(&request, 8) == MULTI && int(&answer, 20) == -1;
         match int(&answer, 16) == 0 && !is_refused {
             true => Ok(()),
@@ -244,7 +244,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Sends a request in this session, and returns the answer, which is not passed to a client.
+    /// Sends a request in this session, and returns its answer, which belongs to no client.
     fn speak_for(&mut self, session: i64, request: &[u8]) -> Outcome<Vec<u8>> {
         let known = self.numbers.sessions.get(&session).ok_or("an unknown session")?.clone();
         let mut aside;
@@ -261,7 +261,7 @@ impl<'a> Replay<'a> {
         Ok(answer.map_err(|error| format!("{}: no answer: {error}", asked(request)))?)
     }
 
-    /// The client has disconnected, or the server has closed the connection.
+    /// Handles a connection that the client or the server has closed.
     fn leave(&mut self, number: u64) {
         if let Some(link) = self.links.remove(&number) {
             let writes = link.pending.into_iter().filter(|request| is_write(request));
@@ -271,7 +271,7 @@ impl<'a> Replay<'a> {
 
     // ---- what both servers have sent
 
-    /// Compares all frames of each connection, in order. When a session ends, its nodes are deleted in any order.
+    /// Compares all frames of each connection, in order. If a session ended, its nodes were deleted in any order.
     fn compare(&mut self, checks: Vec<(u64, Check<'_>)>, is_unordered: bool) -> Outcome<()> {
         let mut by_connection: BTreeMap<u64, Vec<Check<'_>>> = BTreeMap::new();
         for (number, check) in checks {
@@ -286,7 +286,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Compares a frame, the end of a connection, or a group of events in any order.
+    /// Compares a frame, the end of a connection, or a group of unordered events.
     fn compare_run(&mut self, number: u64, run: &[Check<'_>]) -> Outcome<()> {
         let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
         if let [Check::End] = run {
@@ -331,7 +331,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Check<'_> {
-    /// Describes and returns a frame of the simulated server.
+    /// Describes a frame of the simulated server, and returns it.
     fn parts(&self) -> (String, &[u8]) {
         match self {
             Check::Welcome(frame) => ("a handshake".to_owned(), frame),
@@ -341,7 +341,7 @@ impl Check<'_> {
         }
     }
 
-    /// Parses a frame of either server.
+    /// Parses a frame of this kind, from either server.
     fn read(&self, frame: &[u8]) -> Result<Fields, Odd> {
         match self {
             Check::Welcome(_) => fields::welcome(frame),
@@ -370,14 +370,14 @@ fn listed(fields: &Result<Fields, Odd>) -> String {
     compared.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether a request asks for all changes of a transaction.
+/// Returns whether a request asks for all changes in a transaction.
 fn asks_for(request: &[u8], transaction: &Committed) -> bool {
     let operations = operations(request);
     transaction.changes.iter().all(|change| {
         let mut all =
             operations.iter().map(|(what, path)| (*what, change.path.strip_prefix(&**path)));
         match change.kind {
-            // The name of a sequential node has a number of ten digits.
+            // A sequential node's number has ten digits.
             ChangeKind::Created { .. } => all.any(|(what, number)| {
                 what == "create" && number.is_some_and(|number| [0, 10].contains(&number.len()))
             }),

@@ -1,16 +1,16 @@
-//! A connection to a real server, which transfers whole frames, each with its length.
+//! A connection to a real server that sends and receives whole frames, including their lengths.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Every answer must arrive within this time.
+/// The time within which every answer must arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// Frames that have arrived but were not taken yet.
+    /// Frames that have arrived but have not been read by a caller yet.
     pub(crate) come: VecDeque<Vec<u8>>,
 }
 
@@ -22,8 +22,8 @@ impl Socket {
         Ok(Socket { stream, come: VecDeque::new() })
     }
 
-    /// Sends a request, and returns its answer: the frame with its number, or, for a handshake, the next frame. Frames
-    /// that arrive earlier can be taken afterwards.
+    /// Sends a request, and returns its answer: the frame with this xid, or, for a handshake, the next frame. Frames
+    /// that arrive before it are kept.
     pub(crate) fn ask(&mut self, request: &[u8], number: Option<i32>) -> io::Result<Vec<u8>> {
         self.stream.write_all(request)?;
         loop {
@@ -35,7 +35,7 @@ impl Socket {
         }
     }
 
-    /// Takes the next frame.
+    /// Returns the next frame.
     pub(crate) fn next(&mut self) -> io::Result<Vec<u8>> {
         match self.come.pop_front() {
             Some(frame) => Ok(frame),
@@ -43,7 +43,7 @@ impl Socket {
         }
     }
 
-    /// Waits for the end of the connection. Returns a frame if one arrives instead.
+    /// Waits until the server closes the connection. Returns a frame if one arrives instead.
     pub(crate) fn end(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.next() {
             Ok(frame) => Ok(Some(frame)),
@@ -63,25 +63,25 @@ impl Socket {
     }
 }
 
-/// Returns a frame with this body.
+/// Returns the frame with this body.
 pub(crate) fn framed(body: &[&[u8]]) -> Vec<u8> {
     let body = body.concat();
     [&(body.len() as u32).to_be_bytes(), &*body].concat()
 }
 
-/// Returns a request for a session that lasts as long as possible: a new one, or this one.
+/// Returns a handshake for a session, new or existing, whose timeout is as long as possible.
 pub(crate) fn handshake(session: i64, password: &[u8]) -> Vec<u8> {
     let (longest, session) = (i32::MAX.to_be_bytes(), session.to_be_bytes());
     framed(&[&[0; 12], &longest, &session, &framed(&[password]), &[0]])
 }
 
-/// Returns the four-byte number at this offset, or 0 past the end.
+/// Returns the four-byte number at this offset, or 0 if the frame is too short.
 pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
     let bytes = frame.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| i32::from_be_bytes(*bytes))
 }
 
-/// Returns the eight-byte number at this offset, or 0 past the end.
+/// Returns the eight-byte number at this offset, or 0 if the frame is too short.
 pub(crate) fn long(frame: &[u8], at: usize) -> i64 {
     let bytes = frame.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| i64::from_be_bytes(*bytes))

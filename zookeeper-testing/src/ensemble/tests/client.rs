@@ -1,10 +1,10 @@
-//! Requests, encoded by hand.
+//! Requests that are encoded by hand.
 
 use crate::answers::frame;
 use crate::terms::CreateMode;
 use crate::wire::Put;
 
-/// The first frame of a connection.
+/// Returns a handshake.
 pub(super) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);
@@ -28,7 +28,7 @@ pub(super) fn path(out: &mut Vec<u8>, path: &str) {
     out.put_buffer(path.as_bytes());
 }
 
-/// A node that is open to everybody.
+/// Encodes the create of a node that is open to all clients.
 pub(super) fn create(out: &mut Vec<u8>, node: &str, data: &[u8], mode: CreateMode) {
     path(out, node);
     out.put_buffer(data);

@@ -1,8 +1,7 @@
-//! Behaviour that depends on who leads, and on which servers have which transactions.
+//! Behaviour that depends on which server leads, and on which transactions each server has.
 
 use super::*;
 
-/// Its own writes, those of others, and what it says.
 #[test]
 fn lagging_follower_reads_its_own_state_until_a_sync() {
     let mut world = World::new(3, 1);
@@ -57,7 +56,7 @@ fn deposed_leader_reads_and_resumes_but_writes_nothing() {
     println!("{resumed} resumed");
 }
 
-/// The answer has never arrived: the write is done or not, and all servers agree.
+/// No answer has arrived, so the write may or may not have been applied, but all servers must agree.
 #[test]
 fn proposal_of_a_dead_leader_survives_or_vanishes_as_a_whole() {
     let mut survived = [0, 0];
@@ -78,7 +77,7 @@ fn proposal_of_a_dead_leader_survives_or_vanishes_as_a_whole() {
             assert_eq!(world.exists(other, "/q/a-0000000000", false), nodes.len() == 1);
             assert_eq!(world.create(other, "/q/b-", CreateMode::EphemeralSequential), 0);
         }
-        // The number of a lost transaction is used again.
+        // The number of a node that was lost with its transaction is used again.
         let last = world.ensemble.below("/q").pop().unwrap();
         assert_eq!(last, format!("/q/b-{:010}", nodes.len() + 1));
     }

@@ -14,13 +14,13 @@ use crate::sys;
 use crate::types::{EventType, SessionEventKind};
 
 /// Why a connection to a server that may belong to another ensemble ends.
-const UNCONFIRMED: &str = "the server does not know the session, but may now belong to another ensemble: its name could not be resolved";
+const UNCONFIRMED: &str = "the server does not know the session, but its address may now belong to another ensemble: its name could not be resolved";
 
 /// The shortest session timeout that a client can keep, in milliseconds.
 const SHORTEST: i32 = 20;
 
 /// Why a server that answers like ClickHouse Keeper is refused.
-const FOREIGN: &str = "this is not ZooKeeper, perhaps ClickHouse Keeper: it ends a session with its connection, so locks would not be safe";
+const FOREIGN: &str = "this is not ZooKeeper (perhaps ClickHouse Keeper): it ends a session with its connection, so locks would not be safe";
 
 impl<S, W: Listen> Core<S, W> {
     /// Takes a frame from the server. An error means that the connection must end.
@@ -123,7 +123,9 @@ impl<S, W: Listen> Core<S, W> {
         if read_only || greeting.asking {
             sys::reached_if(read_only, "a server is read-only");
             self.doom(match greeting.asking {
-                true => "the session is alive, but the server lags behind what it has seen",
+                true => {
+                    "the session is alive, but the server lags behind what this client has seen"
+                }
                 false => "the server is read-only",
             });
             return Ok(());

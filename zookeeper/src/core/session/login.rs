@@ -51,7 +51,7 @@ impl<S, W: Listen> Core<S, W> {
                 self.send_token(&token, Login { user, granted, xid, answer }, now);
             }
             (None, code) => self.refused(&format!(
-                "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
+                "the server refused SASL with DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
             // A server that is configured to keep refused clients answers with an empty token.
             (Some(Challenged { realm, .. }), code) if token.is_empty() => {

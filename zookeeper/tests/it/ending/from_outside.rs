@@ -1,4 +1,4 @@
-//! The end of a session that another process requests, using the session's key.
+//! A session is ended by another process, which has the session's key.
 
 use std::net::TcpListener;
 use std::time::Instant;
@@ -18,12 +18,12 @@ fn session_whose_key_somebody_has_is_ended_at_once() {
     assert_eq!(key.id, stage.client.session_id());
     assert_eq!(key.timeout, stage.client.session_timeout());
     assert!(!format!("{key:?}").contains("password"));
-    // As if its process had died.
+    // The client is cut off, as if its process had died.
     stage.proxy.black_hole(Direction::Both);
     let builder = ZooKeeper::builder(&connect_string());
     builder.clone().end_session(&key).unwrap();
     assert!(!stage.probe().exists(&path).unwrap());
-    // There is nothing left to do.
+    // Ending the session a second time has nothing left to do.
     builder.end_session(&key).unwrap();
     stage.proxy.restore();
     stage.events.until(SessionEventKind::Expired);
@@ -38,7 +38,7 @@ fn session_is_kept_whose_password_is_wrong() {
     let path = make_ephemeral(&stage.client, &stage.path("a"));
     let key = stage.client.session_key().unwrap();
     let wrong = SessionKey { password: vec![7; 16], ..key };
-    // The servers only report that there is no such session.
+    // With a wrong key, the servers only report that there is no such session.
     ZooKeeper::builder(&connect_string()).end_session(&wrong).unwrap();
     assert!(stage.probe().exists(&path).unwrap());
     stage.client.renew_lease().unwrap();
@@ -46,7 +46,7 @@ fn session_is_kept_whose_password_is_wrong() {
 
 #[test]
 fn end_of_a_session_has_a_deadline() {
-    // It accepts connections, and sends nothing.
+    // A server that accepts connections but does not send anything.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let servers = silent.local_addr().unwrap().to_string();
     let key = SessionKey { id: 1, password: vec![7; 16], timeout: BRIEFLY };
@@ -69,7 +69,7 @@ fn session_ends_soon_though_no_close_arrives() {
     let ended = ZooKeeper::builder(&other.connect_string()).end_session(&key);
     println!("{ended:?}, {} closes", other.requests(Op::CloseSession));
     assert!(ended.is_err() && dropped[0].wait(SOON));
-    // The session was resumed for the shortest time that the servers grant.
+    // The session was resumed with the shortest timeout that the servers grant.
     wait_until("it expires", SOON, || !stage.probe().exists(&path).unwrap());
     assert!(begun.elapsed() < SESSION / 2);
 }

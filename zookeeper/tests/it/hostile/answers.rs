@@ -9,11 +9,11 @@ use super::bytes::{AUTH, Bytes, PING, event, header, xid};
 use crate::util::fake_server::{Connection, FakeServer, framed};
 use crate::util::{SESSION, SOON, builder, client_of, said};
 
-/// The longest answer that these clients accept.
+/// The longest answer that the clients in this file accept.
 const LONGEST: usize = 100_000;
 
 type Call = fn(&ZooKeeper) -> Result<()>;
-/// The frame that answers the request with this number.
+/// Returns the frame that answers the request with this xid.
 type Answer = fn(i32) -> Bytes;
 
 const EXISTS: Call = |client| client.exists("/").map(drop);
@@ -27,12 +27,12 @@ const MULTI: Call = |client| {
     client.multi(&ops).map(drop)
 };
 
-/// Parts of the answer to a `multi`: the result of a check, that of a refused operation, and the end of all results.
+/// Parts of an answer to a `multi`: the results of a check and of a refused operation, and the end of all results.
 const CHECKED: [u8; 9] = [0, 0, 0, 13, 0, 0, 0, 0, 0];
 const FAILED: [u8; 13] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const END: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff];
 
-/// A request, the answer to it, and the reported error.
+/// Requests, each with an invalid answer and the error that it causes.
 const NONSENSE: &[(Call, Answer, &str)] = &[
     (EXISTS, |xid| Bytes(header(xid, 0).0[..7].to_vec()), "a number of 8 bytes"),
     (EXISTS, |_| Bytes::default(), "a number of 4 bytes, but only 0 are left"),
@@ -71,7 +71,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
     (EXISTS, |xid| header(xid + 77, 0).stat(), "but 1 was due"),
     (EXISTS, |_| header(i32::MIN, 0).stat(), "an answer to request -2147483648, but 1 was due"),
-    // The answer to the handshake again.
+    // The answer to the handshake is sent a second time.
     (EXISTS, |_| Bytes(vec![0; 37]), "an answer to request 0"),
     (EXISTS, |_| header(PING, 0), "an answer to a ping that was not sent"),
     (EXISTS, |_| header(PING, 0).stat(), "68 bytes too many"),
@@ -84,7 +84,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
     (EXISTS, |_| event(1, b"/\xff"), "a text that is not UTF-8"),
     (EXISTS, |_| event(1, b"/").raw(b"abc"), "3 bytes too many"),
-    // The session has ended, or has moved.
+    // The session has ended, or has moved to another server.
     (EXISTS, |xid| header(xid, -112), "the server refused a request with the code -112"),
     (EXISTS, |xid| header(xid, -118), "the server refused a request with the code -118"),
     (
@@ -94,7 +94,7 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     ),
 ];
 
-/// Bytes that are not a frame, before the server closes the connection; and the reported error.
+/// Bytes that are not frames, after which the server closes the connection, each with the error that they cause.
 const NO_FRAMES: &[(&[u8], &str)] = &[
     (&[0x7f; 4], "a frame of 2139062143 bytes, but at most 100000 are accepted"),
     (
@@ -105,7 +105,7 @@ const NO_FRAMES: &[(&[u8], &str)] = &[
     (&[], "the server hung up"),
 ];
 
-/// On the first connection, opens a session, reads requests of this number, talks, and waits until the client leaves.
+/// On a client's first connection, opens a session, reads `REQUESTS` requests, calls `talk`, and waits until it leaves.
 fn talks<const REQUESTS: usize>(
     talk: impl Fn(&mut Connection, [i32; REQUESTS]) -> io::Result<()> + Send + Sync + 'static,
 ) -> FakeServer {
@@ -147,10 +147,10 @@ fn malformed_answer_is_named_and_the_session_continues() {
     }
 }
 
-/// The first callback sends a request on the reader's own thread, which is the earliest moment.
+/// The first callback sends another request on the reader's own thread, which is as early as possible.
 #[test]
 fn request_made_on_a_bad_answer_uses_the_next_connection() {
-    // An answer without a body, and a session that has moved.
+    // The answer to `exists` lacks its body, or reports that the session has moved.
     for code in [0, -118] {
         let fake_server =
             talks(move |connection, [number]| connection.send(&header(number, code).0));
@@ -169,13 +169,13 @@ fn request_made_on_a_bad_answer_uses_the_next_connection() {
     }
 }
 
-/// Servers refuse a request that they do not support in this way. Other answers out of order are invalid.
+/// Servers refuse unsupported requests in this way, out of order. Any other answer out of order is invalid.
 #[test]
 fn refusal_out_of_order_is_of_its_request() {
     let fake_server = talks(|connection, [first, second]| {
         connection.send(&header(second, -6).0)?;
         connection.send(&header(first, 0).stat().0)?;
-        // The connection continues.
+        // The connection can still be used.
         let third = xid(&connection.frame()?);
         connection.send(&header(third, 0).stat().0)
     });
@@ -187,7 +187,7 @@ fn refusal_out_of_order_is_of_its_request() {
     assert_eq!(fake_server.connections(), 1);
 }
 
-/// A hold's token is the zxid of its create.
+/// The token of a hold is the zxid of its create, so zxids must not decrease.
 #[test]
 fn write_that_is_older_than_what_was_seen_is_rejected() {
     let fake_server = talks(|connection, [read]| {
@@ -213,7 +213,7 @@ fn unexpected_events_change_nothing() {
         connection.stream.write_all(&bytes.collect::<Vec<u8>>())?;
         connection.send(&header(number, 0).stat().0)
     });
-    // Two thirds of this time are enough to read them all on a busy machine.
+    // Two thirds of this time suffice to read all events on a busy machine.
     let client = client_of(&fake_server.address(), SOON);
     let (watcher, events) = Watcher::channel();
     client.exists_w("/watched", &watcher).unwrap();

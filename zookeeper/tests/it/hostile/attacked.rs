@@ -1,4 +1,4 @@
-//! Servers, callbacks and schedules that are meant to break the client.
+//! Servers, callbacks and schedules with which attackers might break the client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ const EXISTS: i32 = 3;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 
-/// An artificial server.
+/// Returns a server that treats all connections in this way.
 fn fake_server(
     manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
 ) -> FakeServer {
@@ -38,7 +38,7 @@ fn fake_server(
     FakeServer::new(nobody, manner)
 }
 
-/// Opens the session with this timeout.
+/// Answers the handshake with a session of this timeout.
 fn greet(connection: &mut Connection, timeout: Duration) -> io::Result<()> {
     connection.frame()?;
     connection.send(&greeting(timeout.as_millis() as i32, MINE).0)
@@ -48,13 +48,13 @@ fn op(request: &[u8]) -> i32 {
     i32::from_be_bytes(request[4..8].try_into().unwrap())
 }
 
-/// Answers a request, with this code unless it is a ping.
+/// Answers a request with this code, or a ping without an error.
 fn answer(connection: &mut Connection, request: &[u8], code: i32) -> io::Result<()> {
     let code = if op(request) == PING { 0 } else { code };
     connection.send(&header(xid(request), code).0)
 }
 
-/// Answers requests as if there were no nodes, up to one request that must not be answered.
+/// Answers requests as if no nodes existed, until `is_end` matches a request, which is not answered.
 fn serve_until(connection: &mut Connection, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
     loop {
         let request = connection.frame()?;
@@ -69,7 +69,7 @@ fn here() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// A function that blocks, a receiver for its thread's name, and what frees it when dropped.
+/// Returns a function that blocks, a receiver for the name of its thread, and a value whose drop unblocks it.
 fn gate() -> (impl FnOnce() + Send + 'static, Receiver<String>, Sender<()>) {
     let ((enter, entered), (open, opened)) = (bounded(1), bounded::<()>(0));
     let hold = move || {
@@ -79,7 +79,7 @@ fn gate() -> (impl FnOnce() + Send + 'static, Receiver<String>, Sender<()>) {
     (hold, entered, open)
 }
 
-/// Blocks the timer until the returned value is dropped. No other thread checks deadlines.
+/// Blocks the timer until the returned value is dropped. Deadlines are checked by no other thread.
 #[track_caller]
 fn hold_timer(client: &ZooKeeper) -> Sender<()> {
     let (hold, held, timer) = gate();
@@ -90,7 +90,7 @@ fn hold_timer(client: &ZooKeeper) -> Sender<()> {
 
 #[test]
 fn callback_that_submits_to_a_gone_server_frees_the_reader() {
-    // A ping of the timer does not help.
+    // So long that the timer sends no ping, which would help.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
     let fake_server = fake_server(move |connection| {
@@ -110,7 +110,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     let (submitting, (say, submitted)) = (client.clone(), bounded(1));
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         left.recv_timeout(SOON).unwrap();
-        // The first request resets the connection, and a later request detects this.
+        // The first request makes the server reset the connection, which one of the later requests detects.
         let all: Vec<_> =
             (0..100).map(|_| submitting.submit(|batch| batch.get_data("/a", None))).collect();
         let _ = say.send(all);
@@ -120,7 +120,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     events.until(SessionEventKind::Resumed);
     for pending in submitted {
         let kind = kind(pending.wait());
-        // This depends on which server received the request.
+        // Which error it is depends on the server that has received the request.
         assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
     }
     assert_eq!(client.exists("/a").unwrap(), None);
@@ -129,7 +129,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
 
 #[test]
 fn late_handshake_answer_opens_no_session() {
-    // Each handshake has a third of this time.
+    // A handshake may take a third of this time.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
     let fake_server = fake_server(move |connection| {
@@ -148,7 +148,7 @@ fn late_handshake_answer_opens_no_session() {
     let client = client_of(&fake_server.address(), T);
     let events = Events::of(&client);
     let timer = hold_timer(&client);
-    // The reader reports this after the next handshake is sent and before it reads an answer.
+    // The reader reports this event after the next handshake has been sent, and before it reads an answer.
     let (hold, held, reader) = gate();
     let (hold, (say, waiting)) = (Mutex::new(Some(hold)), bounded(1));
     let (other, waits) = (client.in_session(OTHER), client.clone());
@@ -168,7 +168,7 @@ fn late_handshake_answer_opens_no_session() {
     drop(timer);
     given_up.recv_timeout(SOON).unwrap();
     drop(reader);
-    // The request was not sent while no server could answer.
+    // The request has not been sent before a server was able to answer it.
     assert_eq!(waiting.wait().unwrap(), None);
     assert_eq!(events.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
     assert_eq!(fake_server.connections(), 3);
@@ -188,7 +188,7 @@ fn idle_client_keeps_short_and_shortened_sessions() {
             client.subscribe(&listener);
             events.recv_timeout(given * 2) == Err(RecvTimeoutError::Timeout)
         };
-        // A busy machine may be late.
+        // On a busy machine, a session may be lost.
         assert!((0..10).any(lives), "it loses each session of {given:?}");
     }
 }
@@ -202,7 +202,7 @@ fn silent_server_leaves_time_to_connect_elsewhere() {
         serve_until(connection, |_| false)
     });
     let servers = format!("{},{}", silent.address(), good.address());
-    // The first server is chosen at random.
+    // Because the first server is chosen at random, repeat this until it is the silent one.
     while silent.connections() == 0 {
         drop(builder(&servers, LONG).connect_timeout(LONG / 3).connect().unwrap());
     }
@@ -228,7 +228,7 @@ fn forbidden_call_in_a_callback_is_not_sent() {
         say.send((here(), results)).unwrap();
     };
     client.call_at(Instant::now(), call.clone());
-    // Set before the request is sent, so that no answer has arrived yet.
+    // The callback is set before the request is sent, so no answer can have arrived yet.
     client.submit(|batch| batch.exists("/", None).on_done(move |_| call()));
     let refused = [(); 2].map(|()| refused.recv_timeout(SOON).unwrap());
     let mut threads = refused.each_ref().map(|(thread, _)| &**thread);
@@ -241,7 +241,7 @@ fn forbidden_call_in_a_callback_is_not_sent() {
     assert_eq!(asked.try_iter().filter(|op| *op != PING).collect::<Vec<_>>(), [EXISTS, EXISTS]);
 }
 
-/// Panics when dropped.
+/// A value that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -256,7 +256,7 @@ impl Drop for Bomb {
 fn callback_may_panic_on_drop_with_a_panicking_payload() {
     let (client, path) = (util::client(), root("bombs"));
     let events = Events::of(&client);
-    // The callback is the last owner of itself, and its captured values are dropped after it.
+    // The callback is its own last owner, so its captured values are dropped after it has returned.
     let (say, called) = bounded(1);
     let (own, bomb) = (Arc::new(Mutex::new(None::<Watcher>)), Bomb);
     let last = Arc::clone(&own);
@@ -291,7 +291,7 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
         }
     });
     client.subscribe(&listener);
-    // Without a connection, closing does not need a server.
+    // While it has no connection, a client does not need a server to close.
     proxy.cut_off();
     events.until(SessionEventKind::Suspended);
     let (say, dropped) = bounded(1);
@@ -311,7 +311,7 @@ fn wait_for_the_own_batch_returns() {
     let (say, said) = bounded(1);
     let begun = Instant::now();
     thread::spawn(move || say.send(brief.submit(|batch| batch.exists("/", None).wait())));
-    // A second after its deadline, plus the delays of a busy machine.
+    // Up to a second after the deadline, plus any delay of a busy machine.
     let result = said.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
     assert_eq!(kind(result), ErrorKind::Timeout);
     assert!(begun.elapsed() >= BRIEFLY);
@@ -345,7 +345,7 @@ fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     });
     let client = client_of(&fake_server.address(), T);
     let (events, keeper) = (Events::of(&client), client.keep_lease());
-    // Like a stopped process whose reader continues first.
+    // Blocking the timer resembles a process that was stopped and whose reader continues first.
     let timer = hold_timer(&client);
     let lease = client.lease();
     wait_until("the lease has run out", SOON, || Instant::now() > lease.end);
@@ -353,7 +353,7 @@ fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
         client.submit(|batch| batch.renew_lease()).wait().unwrap();
         !events.kinds().is_empty() || client.lease().term > lease.term
     });
-    // The reader reports this before it delivers the next answer.
+    // The reader reports the end of the lease before it delivers the next answer.
     client.submit(|batch| batch.renew_lease()).wait().unwrap();
     assert_eq!(events.kinds(), [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
     assert_eq!(client.lease().term, lease.term + 1);

@@ -1,11 +1,11 @@
-//! Server messages assembled by hand.
+//! Messages of servers, assembled by hand.
 
-/// The xids of answers to pings and credentials, and of events.
+/// The xid of events, and those of answers to pings and to credentials.
 pub(super) const EVENT: i32 = -1;
 pub(super) const PING: i32 = -2;
 pub(super) const AUTH: i32 = -4;
 
-/// Bytes assembled field by field.
+/// Bytes that are assembled field by field.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
@@ -29,18 +29,18 @@ impl Bytes {
         self.int(bytes.len() as i32).raw(bytes)
     }
 
-    /// The stat of some node.
+    /// Appends the stat of some node.
     pub(super) fn stat(self) -> Bytes {
         self.raw(&[0; 68])
     }
 }
 
-/// The answer to a handshake.
+/// Returns the answer to a handshake.
 pub(super) fn greeting(timeout: i32, session: i64) -> Bytes {
     Bytes::default().int(0).int(timeout).long(session).buffer(&[7; 16]).raw(&[0])
 }
 
-/// The beginning of an answer.
+/// Returns the header of an answer.
 pub(super) fn header(xid: i32, code: i32) -> Bytes {
     Bytes::default().int(xid).long(1).int(code)
 }
@@ -49,7 +49,7 @@ pub(super) fn event(event_type: i32, path: &[u8]) -> Bytes {
     header(EVENT, 0).int(event_type).int(3).buffer(path)
 }
 
-/// The number of a request.
+/// Returns the xid of a request.
 pub(super) fn xid(request: &[u8]) -> i32 {
     i32::from_be_bytes(request[..4].try_into().unwrap())
 }

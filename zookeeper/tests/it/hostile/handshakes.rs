@@ -1,4 +1,4 @@
-//! Clients that get no session: servers that never complete a handshake, and invalid settings.
+//! Clients that obtain no session, because servers never complete a handshake or because settings are invalid.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::util::{
 };
 
 const MINE: i64 = 0x1234;
-/// The length of a handshake, with its own length.
+/// The length of a handshake, including the four bytes that contain its length.
 const HANDSHAKE: usize = 4 + 45;
 const HUNG_UP: &str = "the server hung up";
 const TOO_LATE: &str = "no answer to the handshake in ";
 const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
 const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is not a ZooKeeper server";
 
-/// Reads the handshake, sends these bytes, and waits until the client leaves.
+/// Returns a server that reads the handshake, sends these bytes, and waits until the client leaves.
 fn says(bytes: Vec<u8>) -> Manner {
     Arc::new(move |connection| {
         connection.frame()?;
@@ -31,7 +31,7 @@ fn says(bytes: Vec<u8>) -> Manner {
     })
 }
 
-/// What other kinds of servers send, and answers that are not a handshake, with the error.
+/// Returns what servers of other kinds send, and invalid answers to a handshake, each with the error.
 fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     let sound = greeting(10_000, MINE).0;
     let short = |length: usize| Bytes(sound[..length].to_vec());
@@ -45,12 +45,12 @@ fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
         (&[0; 4000], "a number of 4 bytes, but only 0 are left"),
     ];
     let frames = [
-        // Without a password, with a part of it, and with invalid ones.
+        // The password is missing, incomplete or invalid.
         (short(16), "a number of 4 bytes, but only 0 are left"),
         (short(30), "a buffer of 16 bytes, but only 10 are left"),
         (short(16).int(-2), "a buffer of -2 bytes"),
         (short(16).int(i32::MAX), "a buffer of 2147483647 bytes, but only 0 are left"),
-        // The flag for a read-only server, which is true or false.
+        // The flag that marks a read-only server must be true or false.
         (short(36).raw(&[7]), "7 as a boolean"),
         (short(36).raw(&[1]), "the server is read-only"),
         (greeting(10_000, MINE).raw(b"abc"), "3 bytes too many"),
@@ -63,16 +63,16 @@ fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     others.chain(frames.map(|(frame, reason)| (framed(&frame.0), reason))).collect()
 }
 
-/// All threads and files of this process.
+/// Returns the threads, and the number of open files, of this process.
 fn belongings() -> (Vec<String>, usize) {
     (threads(), files())
 }
 
-/// Expects that the client is refused with one of these reasons, leaves nothing behind, and is served once the server
-/// is good.
+/// Expects that the client is refused for one of these reasons and leaves nothing behind, and that it can connect once
+/// the server is good.
 fn check(manner: Manner, reasons: &[&str]) {
     let before = belongings();
-    // The server of the process that started this one.
+    // The server of the parent process.
     let fake_server =
         FakeServer::new(connect_string().parse().unwrap(), move |connection| manner(connection));
     let (kind, text) =
@@ -92,12 +92,12 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
         for (bytes, reason) in nonsense() {
             check(says(bytes), &[reason]);
         }
-        // Servers that close the connection after each byte that they read or write.
+        // Servers that close the connection after they have read or written this many bytes.
         for count in [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, HANDSHAKE - 1, HANDSHAKE] {
             let reads = move |connection: &mut Connection| {
                 connection.stream.read_exact(&mut vec![0; count])
             };
-            // Closing with unread bytes resets the connection.
+            // If there are unread bytes, closing resets the connection.
             check(Arc::new(reads), &[HUNG_UP, "Connection reset by peer"]);
         }
         let answer = framed(&greeting(10_000, MINE).0);
@@ -112,7 +112,7 @@ fn invalid_handshake_is_named_and_leaves_nothing_behind() {
     });
 }
 
-/// A client with a session, whose server changes its behaviour.
+/// Returns a client that has a session, and whose server has then begun to behave in this way.
 fn suspended(manner: Manner) -> (FakeServer, ZooKeeper, Events) {
     let fake_server = FakeServer::new(shared_server().address(), Connection::pass_on);
     let client = client_of(&fake_server.address(), SESSION);
@@ -125,7 +125,7 @@ fn suspended(manner: Manner) -> (FakeServer, ZooKeeper, Events) {
 #[test]
 fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     let only_reads = |connection: &mut Connection| {
-        // The session that the client requests.
+        // The id of the session that the client requests.
         let session = connection.frame()?[16..24].try_into().unwrap();
         let answer = Bytes::default().int(0).int(10_000).long(i64::from_be_bytes(session));
         connection.send(&answer.buffer(&[7; 16]).raw(&[1]).0)?;
@@ -149,7 +149,7 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     ] {
         let (fake_server, client, events) = suspended(manner);
         let session = client.session_id();
-        // The first reason may be the broken connection.
+        // At first, the reason may still be that the connection was broken.
         wait_until(&format!("{reason:?} is named"), SOON, || {
             let (kind, text) = said(client.with_timeout(BRIEFLY).exists("/"));
             assert_eq!(kind, ErrorKind::NoConnection, "{reason:?}: {text}");
@@ -163,19 +163,19 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
 
 #[test]
 fn expiry_is_believed_and_the_next_session_opens() {
-    // A negative timeout and another session mean the same.
+    // A negative timeout and the id of another session have the same meaning.
     for answer in [greeting(-5, 0), greeting(10_000, MINE)] {
         let (fake_server, client, events) = suspended(says(framed(&answer.0)));
         let expired = events.until(SessionEventKind::Expired);
         fake_server.behave();
-        // The client may have connected once more before that.
+        // Before that, the client may have connected to the bad server again.
         wait_until("the next session is served", SOON, || client.exists("/").is_ok());
         events.until(SessionEventKind::Connected);
         assert_ne!(client.session_id(), expired.session_id);
     }
 }
 
-/// ClickHouse Keeper is recognized by one of these. It ends a session with its connection.
+/// One of these answers identifies ClickHouse Keeper, which ends a session with its connection.
 #[test]
 fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
     let answer = |version: i32, session: i64, password: u8| {
@@ -227,6 +227,6 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
     assert!(begun.elapsed() < SOON, "nothing was worth waiting for: {:?}", begun.elapsed());
     assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
     assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
-    // Despite both servers, a client connects to a good one.
+    // In spite of these two servers, a client connects to the good one.
     client_of(&format!("{servers},{}", connect_string()), SESSION).exists("/").unwrap();
 }

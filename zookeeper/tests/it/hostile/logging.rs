@@ -1,4 +1,4 @@
-//! A logger that blocks, or that panics in its check of the level. All urgent work comes before any logging.
+//! A logger that blocks, or that panics when it checks the level. All urgent work is done before anything is logged.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::util::{
     BRIEFLY, Events, LOGGER, SHORT, SOON, client_of, in_own_process, logged, said, shared_proxy,
 };
 
-/// A client whose first connection is logged. Nothing else in this process writes log lines.
+/// Returns a client whose first connection has been logged. Nothing else in this process writes log lines.
 fn logging_client() -> (FaultProxy, ZooKeeper, Events) {
     logged("");
     let proxy = shared_proxy();
@@ -28,7 +28,7 @@ fn blocked_logger_does_not_prevent_a_resume() {
         LOGGER.block(true);
         proxy.cut();
         events.until(SessionEventKind::Resumed);
-        // Longer than any earlier lease.
+        // Longer than the lease from before could have lasted.
         let resumed = Instant::now();
         wait_until("the lease has been kept for two timeouts", SOON, || {
             let (kept, passed) = (client.valid_for(), resumed.elapsed());
@@ -36,7 +36,7 @@ fn blocked_logger_does_not_prevent_a_resume() {
             passed > SHORT * 2
         });
         client.exists("/").unwrap();
-        // The same with the next client.
+        // Repeat this with a second client.
         proxy.cut();
         events.until(SessionEventKind::Resumed);
         client.exists("/").unwrap();

@@ -1,7 +1,7 @@
-//! Real answers, some bytes of which are changed in transit. The client never panics or hangs: every request is
-//! answered, and the client continues with a server whose bytes arrive unchanged.
+//! Real answers, of which some bytes are changed in transit. The client never panics or hangs: every request is
+//! answered, and the client continues with a server whose bytes are not changed.
 //!
-//! `ZOOLOCK_FUZZ_SECONDS` is the duration, `ZOOLOCK_FUZZ_SEED` (1) the first seed.
+//! `ZOOLOCK_FUZZ_SECONDS` is the duration, and `ZOOLOCK_FUZZ_SEED` is the first seed (1 by default).
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::util::fake_server::{Connection, FakeServer, framed, read_frame};
 use crate::util::{SHORT, SOON, builder, root};
 
 const THREADS: u64 = 16;
-/// The number of seeds if no duration is given.
+/// The number of seeds if no duration is set.
 const INPUTS: u64 = 400;
-/// The number of connections of each client whose bytes are changed.
+/// The number of connections of each client on which bytes are changed.
 const BAD: u64 = 2;
 
-/// Lengths, counts, numbers and codes that a client may misinterpret.
+/// Lengths, counts, numbers and codes that might confuse a client.
 const INTERESTING: [i64; 20] = [
     -1, -2, -4, -8, -101, -110, -112, -115, -118, -127, 0, 1, 2, 5, 13, 0x100, 0xffff, 0xfff_ffff,
     0x7fffffff, 0x80000000,
@@ -29,11 +29,11 @@ const INTERESTING: [i64; 20] = [
 const OTHERS: [&[u8]; 4] =
     [b"HTTP/1.1 400\r\n\r\n", b"\x15\x03\x03\0\x02\x02\x46", b"SSH-2.0-x\r\n", &[0xff; 4]];
 
-/// Numbers that look random and are the same for the same seed (splitmix64).
+/// A generator of numbers that look random and depend only on the seed (splitmix64).
 struct Random(u64);
 
 impl Random {
-    /// Less than `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut next = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,10 +46,10 @@ impl Random {
     }
 }
 
-/// The bytes that replace this frame.
+/// Returns the bytes that are sent instead of this frame.
 fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let at = random.below(frame.len().max(1));
-    // Most fields begin at a multiple of four, and the code of an answer at 12.
+    // Most fields begin at a multiple of four. The error code of an answer begins at 12.
     let field = random.pick(&[0, 12, at & !3, at & !3]);
     match random.below(10) {
         0 => frame.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << (at % 8)),
@@ -67,15 +67,15 @@ fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     framed(&frame)
 }
 
-/// Passes on everything except one frame of the server, and closes the connection when nothing more arrives.
+/// Passes on everything, but changes one frame of the server. Closes the connection when nothing more arrives.
 fn mistreat(connection: &mut Connection, mut random: Random) -> io::Result<()> {
     let mut server = connection.connect()?;
     let (mut from, mut to) = (connection.stream.try_clone()?, server.try_clone()?);
     let there = thread::spawn(move || io::copy(&mut from, &mut to));
-    // Other tests cover the handshakes.
+    // Handshakes, which other tests cover, are not changed.
     let last = 1 + random.below(8);
     for number in 0.. {
-        // The other answers arrive within this time, or there is nothing to answer.
+        // All other answers arrive within this time, unless no request is left to answer.
         server.set_read_timeout((number > last).then_some(Duration::from_millis(5)))?;
         let Ok(frame) = read_frame(&mut server) else { break };
         let bytes = if number == last { mutated(frame, &mut random) } else { framed(&frame) };
@@ -88,7 +88,7 @@ fn mistreat(connection: &mut Connection, mut random: Random) -> io::Result<()> {
     there.join().unwrap().map(drop)
 }
 
-/// Sends some requests of all kinds, and counts the answers.
+/// Sends several requests of all kinds, and counts their answers.
 fn ask(batch: &mut Batch<'_>, random: &mut Random, path: &str, answered: &Arc<AtomicUsize>) {
     fn count<T: Send + 'static>(pending: Pending<T>, answered: &Arc<AtomicUsize>) {
         let answered = Arc::clone(answered);

@@ -1,4 +1,4 @@
-//! Servers that open a session and then do nothing.
+//! Servers that open a session, but do nothing afterwards.
 
 use std::thread;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::bytes::greeting;
 use crate::util::fake_server::{Connection, FakeServer};
 use crate::util::{BRIEFLY, Events, SESSION, client_of, said};
 
-/// More than all buffers between client and server hold.
+/// With this many requests, all buffers between client and server are full.
 const COUNT: usize = 32;
 
-/// A client of a server that opens a session and then never reads, on this number of connections.
+/// Returns a client of a server that, on this many connections, opens a session and then reads nothing.
 fn deaf(times: usize) -> (FakeServer, ZooKeeper) {
     let fake_server = FakeServer::new(shared_server().address(), move |connection| {
         if connection.number >= times {
@@ -37,7 +37,7 @@ fn server_that_never_reads_blocks_nobody() {
     let (session, events) = (client.session_id(), Events::of(&client));
     let brief = client.with_timeout(BRIEFLY);
     let pending = fill(&brief);
-    // No caller waits for the socket.
+    // None of these callers waits for the socket.
     assert_ne!(client.state(), State::Closed);
     drop((client.valid_for(), client.keep_lease()));
     for pending in pending {
@@ -47,7 +47,7 @@ fn server_that_never_reads_blocks_nobody() {
     for call in [brief.exists("/").map(drop), brief.add_auth("digest", b"a:b")] {
         assert_eq!(said(call).0, ErrorKind::Timeout);
     }
-    // The client leaves the server in time, and its unread requests are not sent to the next server.
+    // The client abandons the server in time. Requests that it did not read are not sent to the next server.
     events.until(SessionEventKind::Resumed);
     client.exists("/").unwrap();
     assert_eq!(client.session_id(), session);
@@ -68,7 +68,7 @@ fn client_at_a_server_that_never_reads_ends_in_time() {
     }
 }
 
-/// A server that grants the shortest timeout must not limit the next one to a third of it, too little for any network.
+/// If a server grants the shortest timeout, the next must not be limited to a third of it: no network is so fast.
 #[test]
 fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
@@ -80,7 +80,7 @@ fn tiny_session_timeout_leaves_time_for_the_next_server() {
     let fake_server = FakeServer::new(shared_server().address(), hurry);
     let client = client_of(&fake_server.address(), SESSION);
     said(client.with_timeout(BRIEFLY).exists("/"));
-    // The real server does not have this session.
+    // The real server does not know this session.
     let events = Events::of(&client);
     fake_server.change(|connection| {
         thread::sleep(LATE);

@@ -1,4 +1,4 @@
-//! Credentials are sent on every connection, and are not shown to anyone else.
+//! Credentials are sent on every connection, and nobody else receives them.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::util::{SESSION, SOON, Stage, builder, client, kind, said};
 
 const WHO: &[u8] = b"owner:correct-horse";
 
-/// A node that only this client can read.
+/// Creates a node that only this client can read.
 fn own(client: &ZooKeeper, path: &str) {
     client.create(path, b"own", &Acl::creator_all(), CreateMode::Persistent).unwrap();
 }
@@ -41,7 +41,7 @@ fn server_reports_the_identities_of_the_client() {
     let own = [("ip", "127.0.0.1"), ("digest", "owner"), ("digest", "second")];
     let own = own.map(|(scheme, user)| (scheme.to_owned(), user.to_owned()));
     match client.who_am_i() {
-        // Servers before 3.7 do not support the request.
+        // Servers before 3.7 do not support this request.
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unimplemented),
         Ok(first) => {
             assert_eq!(first, own[..1]);
@@ -66,7 +66,7 @@ fn refused_credentials_are_named_and_the_session_continues() {
         let (kind, text) = said(stage.client.add_auth("nonsense", b"secret-x"));
         assert_eq!(kind, ErrorKind::AuthFailed);
         assert!(text.contains("`nonsense`") && !text.contains("secret-x"), "{text}");
-        // The server closes the connection.
+        // Because it rejects the credentials, the server closes the connection.
         stage.events.until(SessionEventKind::Resumed);
         stage.client.get_data(&path).unwrap();
     }

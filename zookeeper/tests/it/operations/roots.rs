@@ -1,4 +1,4 @@
-//! Clients whose paths are all below a root.
+//! Clients for which all paths are relative to a root.
 
 use zoolock_test_support::{Op as Kind, connect_string, shared_probe};
 use zoolock_zookeeper::{
@@ -20,7 +20,7 @@ fn paths_are_below_the_root_and_shown_without_it() {
     assert_eq!(numbered.unwrap().0, "/a/n-0000000000");
     assert_eq!(client.get_data("/a").unwrap().0, b"below");
     assert_eq!(client.get_children("/a").unwrap().0, ["n-0000000000"]);
-    // The whole name may be a number.
+    // A node's whole name may be its number.
     let nameless = client.create("/", b"", &acl, CreateMode::PersistentSequential);
     assert_eq!(nameless.unwrap().0, "/0000000001");
     let results = client.multi(&[
@@ -39,7 +39,7 @@ fn paths_are_below_the_root_and_shown_without_it() {
     let (_, text) = said(client.set_data("/a", b"", None));
     assert!(text.contains("`/a`"), "as the path was given: {text}");
 
-    // The path of the root itself is a slash.
+    // For the client, the path of the root itself is a slash.
     client.set_data("/", b"root", None).unwrap();
     assert_eq!(probe.get(&root).unwrap().unwrap().0, b"root");
     assert_eq!(client.get_data("/").unwrap().0, b"root");

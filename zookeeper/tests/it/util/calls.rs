@@ -1,10 +1,10 @@
-//! Every operation, for tests that cover all of them.
+//! All operations, for tests that must cover each of them.
 
 use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
 
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
-/// Each call acts on a node or below it.
+/// Calls that each act on a node or on nodes below it.
 pub(crate) const CALLS: [Call; 11] = [
     |client, path| {
         let path = format!("{path}/new");

@@ -1,4 +1,4 @@
-//! Session events of a client.
+//! The session events of a client.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use zoolock_zookeeper::{Listener, SessionEvent, SessionEventKind, ZooKeeper};
 
 use super::SOON;
 
-/// Records a client's session events from now on.
+/// A listener that records all session events of a client from now on.
 pub(crate) struct Events {
     _listener: Listener<SessionEvent>,
     events: Receiver<SessionEvent>,
@@ -21,7 +21,7 @@ impl Events {
         Events { _listener: listener, events, seen: RefCell::default() }
     }
 
-    /// Waits for the next event of this kind, and skips all events before it.
+    /// Waits for the next event of this kind. Skips all events before it.
     #[track_caller]
     pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
         loop {
@@ -35,7 +35,7 @@ impl Events {
         }
     }
 
-    /// All events so far.
+    /// Returns all events so far.
     pub(crate) fn all(&self) -> Vec<SessionEvent> {
         let mut seen = self.seen.borrow_mut();
         seen.extend(self.events.try_iter());

@@ -1,4 +1,4 @@
-//! A listener that misbehaves on demand, or passes everything on to a real server.
+//! A listener that misbehaves as a test demands, or passes everything on to a real server.
 
 use std::io::{self, Read, Write};
 use std::mem::take;
@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::util::SOON;
 
-/// What happens to a connection. The connection ends with it.
+/// How a connection is handled. When this function returns, the connection ends.
 pub(crate) type Manner = Arc<dyn Fn(&mut Connection) -> io::Result<()> + Send + Sync>;
 
-/// Listens until it is dropped, which ends everything.
+/// A listener. Dropping it ends all connections and threads.
 pub(crate) struct FakeServer {
     state: Arc<State>,
     acceptor: Option<JoinHandle<()>>,
@@ -24,11 +24,11 @@ pub(crate) struct FakeServer {
 struct State {
     address: SocketAddr,
     server: SocketAddr,
-    /// What happens to the next connections.
+    /// How new connections are handled.
     manner: Mutex<Manner>,
     connections: AtomicUsize,
     is_closing: AtomicBool,
-    /// Streams of connections that may be open.
+    /// The streams of connections, some of which may have ended.
     streams: Mutex<Vec<TcpStream>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -36,13 +36,13 @@ struct State {
 /// A connection from the client.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// The number of earlier connections.
+    /// The number of connections before this one.
     pub(crate) number: usize,
     state: Arc<State>,
 }
 
 impl FakeServer {
-    /// Handles every connection like this until it is changed. A handler may use the real server.
+    /// Handles every connection in this way until that is changed. The handler may use the real server.
     pub(crate) fn new(
         server: SocketAddr,
         manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
@@ -70,18 +70,18 @@ impl FakeServer {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Handles the next connections like this, and ends the present ones.
+    /// Handles new connections in this way, and ends all current ones.
     pub(crate) fn change(
         &self,
         manner: impl Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) {
         let mut now = self.state.manner.lock().unwrap();
         *now = Arc::new(manner);
-        // No connection of the new kind is ended: those wait for the mutex.
+        // This does not end any new connection, because new ones wait for the mutex.
         self.state.cut();
     }
 
-    /// Passes on all later connections, and ends the present ones.
+    /// Passes on everything on new connections, and ends all current ones.
     pub(crate) fn behave(&self) {
         self.change(Connection::pass_on);
     }
@@ -90,7 +90,7 @@ impl FakeServer {
 impl Drop for FakeServer {
     fn drop(&mut self) {
         self.state.is_closing.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread.
+        // This connection wakes the thread that accepts connections.
         drop(TcpStream::connect(self.state.address));
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.join().unwrap();
@@ -116,7 +116,7 @@ impl State {
             let number = self.connections.fetch_add(1, Ordering::SeqCst);
             let mut connection = Connection { stream, number, state: Arc::clone(self) };
             let serve = move || {
-                // An error here is the client's reaction.
+                // An error only means that the client has reacted.
                 let _ = manner(&mut connection);
                 let _ = connection.leave();
             };
@@ -132,7 +132,7 @@ impl State {
 }
 
 impl Connection {
-    /// Reads the client's next frame, without its length.
+    /// Reads the next frame from the client, without its length.
     pub(crate) fn frame(&mut self) -> io::Result<Vec<u8>> {
         read_frame(&mut self.stream)
     }
@@ -147,32 +147,32 @@ impl Connection {
         self.stream.shutdown(Shutdown::Both)
     }
 
-    /// Waits until the client closes the connection: closing it with unread bytes would reset it.
+    /// Waits until the client closes the connection. If this side closed it with unread bytes, it would be reset.
     pub(crate) fn linger(&mut self) -> io::Result<()> {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
     }
 
-    /// Waits until the client closes the connection. Returns false if it has not in this time. Its last bytes may be
-    /// unread.
+    /// Waits until the client closes the connection, and returns false if it does not in this time. The last bytes that
+    /// it has sent may stay unread.
     pub(crate) fn has_left_within(&self, longest: Duration) -> io::Result<bool> {
         let longest = longest.try_into().expect("no long time");
         let mut end = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         Ok(poll(&mut end, Some(&longest))? > 0)
     }
 
-    /// Reads nothing until the client closes the connection.
+    /// Waits until the client closes the connection, without reading anything.
     pub(crate) fn ignore(&mut self) -> io::Result<()> {
         assert!(self.has_left_within(SOON)?, "the client has not left");
         Ok(())
     }
 
-    /// Passes everything on in both directions.
+    /// Passes on everything in both directions.
     pub(crate) fn pass_on(&mut self) -> io::Result<()> {
         self.relay(|bytes, _, to| to.write_all(bytes))
     }
 
-    /// Lets the real server open or resume the session. The session lives as long as the returned stream, and
-    /// then for its timeout.
+    /// Lets the real server open or resume the session. The session is kept alive by the returned stream, and then
+    /// lasts for its timeout.
     pub(crate) fn introduce(&mut self) -> io::Result<TcpStream> {
         let mut server = self.connect()?;
         let request = self.frame()?;
@@ -182,8 +182,8 @@ impl Connection {
         Ok(server)
     }
 
-    /// Passes incoming bytes on to the server, and its answers back. `send` gets each piece, and whether it belongs to
-    /// an answer.
+    /// Passes on bytes between the client and the server. `send` receives each piece, and whether it belongs to an
+    /// answer.
     pub(crate) fn relay(
         &self,
         send: impl Fn(&mut [u8], bool, &mut &TcpStream) -> io::Result<()> + Sync,

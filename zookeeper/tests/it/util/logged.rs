@@ -1,4 +1,4 @@
-//! Log lines of the client.
+//! Collects the client's log lines.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, Once};
@@ -11,14 +11,14 @@ pub(crate) static LOGGER: Logger = Logger {
     panics: AtomicBool::new(false),
 };
 
-/// A logger that blocks or panics on demand.
+/// A logger that can be made to block or to panic.
 pub(crate) struct Logger {
     lines: Mutex<Vec<String>>,
     is_blocked: Mutex<bool>,
     changed: Condvar,
-    /// The number of threads that wait to write a line.
+    /// The number of threads that are waiting to write a line.
     waiting: AtomicUsize,
-    /// It panics in its check of the log level.
+    /// Whether the logger panics when it checks the log level.
     panics: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Returns all lines about `about` since the first call, of any level. Call it once before the lines are written.
+/// Returns the lines of all levels about `about` since the first call. Call this once before the first line is written.
 pub(crate) fn logged(about: &str) -> Vec<String> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

@@ -1,5 +1,5 @@
-//! Tests that count resources of their process. They run again in a new process, where no other test creates
-//! threads or files.
+//! Tests that count the resources of their process. They run again in a new process, in which no other test creates
+//! threads or opens files.
 
 use std::any::type_name;
 use std::env;
@@ -10,13 +10,13 @@ use zoolock_test_support::Server;
 
 const VARIABLE: &str = "ZOOLOCK_ZOOKEEPER_TEST_ALONE";
 
-/// Runs this closure of a test alone, in a new process with its own server, which is very busy.
+/// Runs this closure of a test alone, in a new process with its own server. That server is very busy.
 #[track_caller]
 pub(crate) fn in_own_process<T: FnOnce()>(test: T) {
     if env::var_os(VARIABLE).is_some() {
         return test();
     }
-    // The type's name contains that of the test, after that of the binary.
+    // The type's name contains the name of the test, after the name of the binary.
     let name = type_name::<T>().trim_end_matches("::{{closure}}");
     let name = name.split_once("::").unwrap().1;
     let server = Server::start().unwrap();
@@ -32,7 +32,7 @@ pub(crate) fn in_own_process<T: FnOnce()>(test: T) {
     assert!(said.contains("1 passed"), "no such test: {name}");
 }
 
-/// The sorted names of the threads of this process.
+/// Returns the sorted names of this process's threads.
 pub(crate) fn threads() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
@@ -41,18 +41,18 @@ pub(crate) fn threads() -> Vec<String> {
     names
 }
 
-/// The number of threads of clients in this process.
+/// Returns the number of this process's threads that belong to clients.
 pub(crate) fn of_clients() -> usize {
     threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
 }
 
-/// The number of open files of this process.
+/// Returns the number of files that this process has open.
 pub(crate) fn files() -> usize {
-    // One of them is the directory being read.
+    // One of them is the directory that is being read.
     fs::read_dir("/proc/self/fd").unwrap().count() - 1
 }
 
-/// The resident memory of this process, in KiB.
+/// Returns the resident memory of this process, in KiB.
 pub(crate) fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines().filter_map(|line| line.strip_prefix("VmRSS:"));

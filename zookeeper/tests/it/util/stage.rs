@@ -8,17 +8,17 @@ use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use super::{Events, client_of, root};
 
-/// A client behind a new proxy, and a node for this test only.
+/// A client behind a new proxy, and a node that only this test uses.
 pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) client: ZooKeeper,
-    /// Events after the first connect.
+    /// All events after the client has first connected.
     pub(crate) events: Events,
     pub(crate) root: String,
 }
 
-/// A proxy in front of the server, and a client with the only session through it. A busy machine may lose a
-/// first handshake and leave an unused session.
+/// Starts a proxy in front of the server, and connects a client through it whose session is the only one there. On a
+/// busy machine, a first handshake may time out and leave an unused session.
 pub(crate) fn behind_a_proxy(
     server: &Server,
     connect: impl Fn(&str) -> ZooKeeper,
@@ -32,7 +32,7 @@ pub(crate) fn behind_a_proxy(
 }
 
 impl Stage {
-    /// In front of the shared server.
+    /// Starts a stage in front of the shared server.
     pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
         let connect = |servers: &str| client_of(servers, session_timeout);
         let (proxy, client) = behind_a_proxy(shared_server(), connect);
@@ -43,19 +43,19 @@ impl Stage {
         format!("{}/{name}", self.root)
     }
 
-    /// Returns a probe that connects past the proxy.
+    /// Returns a probe that bypasses the proxy.
     pub(crate) fn probe(&self) -> Probe {
         shared_probe().unwrap()
     }
 
-    /// Ends the connection. Returns when the client has detected it; it cannot connect again before
-    /// [`FaultProxy::restore`].
+    /// Ends the connection, and returns when the client has detected that. It cannot connect again before
+    /// [`FaultProxy::restore`] is called.
     pub(crate) fn suspend(&self) {
         self.proxy.cut_off();
         self.events.until(SessionEventKind::Suspended);
     }
 
-    /// Lets the client connect again, and returns when its session is resumed.
+    /// Lets the client connect again, and returns when it has resumed its session.
     pub(crate) fn resume(&self) {
         self.proxy.restore();
         self.events.until(SessionEventKind::Resumed);
