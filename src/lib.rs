@@ -400,8 +400,8 @@
 //!   whose create requests were not answered. Beyond the quota, calls return
 //!   [`Error::LimitExceeded`].
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
-//!   must neither use nor drop it. In the child, each [`Hold`] is over; other calls may wait
-//!   forever.
+//!   sends nothing. In the child, each [`Hold`] is over, and a guard can be dropped; other calls,
+//!   and dropping the client, may wait forever.
 
 mod base;
 mod client;

@@ -4,8 +4,17 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
+#[cfg(feature = "tls")]
+use std::fs::File;
+#[cfg(feature = "tls")]
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+#[cfg(feature = "tls")]
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::time::Duration;
+
+#[cfg(feature = "tls")]
+use rustix::fs::OFlags;
 
 use crate::base::acl::Acl;
 use crate::base::error::{Error, Result};
@@ -18,6 +27,10 @@ pub(crate) const TLS: &str = "ZOOKEEPER_TLS";
 pub(crate) const CACERT: &str = "ZOOKEEPER_CACERT";
 pub(crate) const CERT: &str = "ZOOKEEPER_CERT";
 pub(crate) const KEY: &str = "ZOOKEEPER_KEY";
+
+/// In bytes.
+#[cfg(feature = "tls")]
+const LONGEST_FILE: u64 = 1 << 20;
 
 impl Client {
     /// Connects with the settings of the environment; see [`ClientBuilder::from_env`]. Blocks as
@@ -178,12 +191,7 @@ impl Value {
     /// Returns the content of the file that this names, and whether all users may open it.
     #[cfg(feature = "tls")]
     fn read(&self) -> Result<(Vec<u8>, bool)> {
-        use std::fs::{metadata, read};
-        use std::os::unix::fs::PermissionsExt;
-
-        let wrong = |error| self.wrong(format!("{:?}: {error}", self.text));
-        let mode = metadata(&self.text).map_err(wrong)?.permissions().mode();
-        Ok((read(&self.text).map_err(wrong)?, mode & 0o007 != 0))
+        read(&self.text).map_err(|error| self.wrong(format!("{:?}: {error}", self.text)))
     }
 
     /// Checks the TLS settings right after the content of this setting's file was added. `with`
@@ -195,6 +203,22 @@ impl Value {
             None => Ok(tls),
         }
     }
+}
+
+/// Reads a file with certificates or a key, and whether all users may open it. A reaper reads the
+/// files that other users name. Therefore, this does not wait for data, and does not read on
+/// without an end.
+#[cfg(feature = "tls")]
+fn read(file: &OsString) -> io::Result<(Vec<u8>, bool)> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(file)?;
+    let (metadata, mut bytes) = (file.metadata()?, Vec::new());
+    if metadata.is_file()
+        && file.take(LONGEST_FILE).read_to_end(&mut bytes)? < LONGEST_FILE as usize
+    {
+        return Ok((bytes, metadata.permissions().mode() & 0o007 != 0));
+    }
+    Err(io::Error::other("it is not a regular file of less than 1 MiB"))
 }
 
 fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
@@ -247,9 +271,7 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
             let checked = cert.used_by(tls.client_cert_pem(&cert.read()?.0, &pem), &with)?;
             // For later connections, the files are read when they are needed.
             let files = [cert.text.clone(), key.text.clone()];
-            tls = checked.client_cert_from(move || {
-                Ok((std::fs::read(&files[0])?, std::fs::read(&files[1])?))
-            });
+            tls = checked.client_cert_from(move || Ok((read(&files[0])?.0, read(&files[1])?.0)));
         }
         (None, None) => {}
         (Some(cert), None) => return Err(cert.wrong(format!("it needs {KEY}"))),

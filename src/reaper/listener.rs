@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use rustix::io::{Errno, retry_on_intr, write};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send,
-    socket_with,
+    socket_with, sockopt::set_socket_linger,
 };
 
 use super::line::{ACCEPTED, FORGET};
@@ -112,7 +112,11 @@ impl Reaper {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
         let stopped = stop.try_clone().map_err(no_thread)?;
         let (litter, closing) = unbounded::<OwnedFd>();
-        let close = move || closing.into_iter().for_each(drop);
+        let close = move || {
+            for file in closing {
+                let _ = set_socket_linger(&file, None);
+            }
+        };
         spawn("zoolock-closing", close).map_err(no_thread)?;
         let (going_on, over) = bounded(0);
         let (peers, threads) = (Vec::new(), Vec::new());
@@ -148,7 +152,8 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     let new = || socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
-    let lock = File::options().create(true).append(true).open(beside)?;
+    // Other users could lock a file that they may open.
+    let lock = File::options().create(true).append(true).mode(0o600).open(beside)?;
     lock.try_lock().map_err(|_| Errno::ADDRINUSE)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
         && connect(new()?, &address) == Err(Errno::CONNREFUSED)
@@ -232,6 +237,8 @@ impl Listener {
         }
         drop(going_on);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
+        // Connections that were not accepted may contain foreign files.
+        let _ = self.litter.send(self.socket);
     }
 
     /// Waits until there is something to do. Returns for each peer whether it is ready; a peer

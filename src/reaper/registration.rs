@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Write};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
@@ -20,16 +19,19 @@ use crate::settings::{AUTH, CACERT, CERT, CONNECT, KEY, TLS, vars_of};
 /// The first line of a message. It differs between versions.
 const VERSION: &str = "zoolock reaper 1";
 
-/// The settings that matter, and those of them that are file names.
+/// The settings that matter.
 const SETTINGS: [&str; 6] = [CONNECT, AUTH, TLS, CACERT, CERT, KEY];
-const FILES: [&str; 3] = [CACERT, CERT, KEY];
 
-/// In bytes. Reading a device would never end.
-const LONGEST_FILE: u64 = 1 << 20;
+/// The maximum number of servers. Resolving a name needs a thread.
+const MOST_SERVERS: usize = 64;
 
 /// The longest session timeout, in milliseconds, and the longest attempt to end a session.
 const MOST: i64 = 3_600_000;
 const LONGEST_TRY: Duration = Duration::from_secs(60);
+
+/// The minimum time between two attempts, and the maximum time of all attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_OUTAGE: Duration = Duration::from_secs(3600);
 
 /// What follows the settings, whose names are those of environment variables.
 const SESSION: &str = "SESSION";
@@ -76,13 +78,6 @@ impl Registration {
             let found = self.settings.iter().find(|(setting, _)| setting == name);
             found.map(|(_, text)| text.clone())
         };
-        for file in FILES.iter().filter_map(|name| look_up(name)) {
-            let is_good = |file: fs::Metadata| file.is_file() && file.len() <= LONGEST_FILE;
-            if !fs::metadata(&file).is_ok_and(is_good) {
-                let reason = format!("{file:?} is not a file with a certificate or key");
-                return Err(Error::invalid("settings", reason));
-            }
-        }
         let builder = ClientBuilder::from_vars(look_up)?.client_builder()?;
         let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
         builder.end_session(&key).map_err(|error| match error.kind() {
@@ -100,7 +95,7 @@ impl Registration {
 
     /// Ends the session of a process that has just ended, `margin` from now. This is for programs
     /// that do nothing else: it keeps trying during outages until a server has reported that the
-    /// session is over, or until the channel `over` has no sender left.
+    /// session is over, for an hour at most, or until the channel `over` has no sender left.
     pub fn end_session_after(&self, margin: Duration, over: &Receiver<()>) {
         let (begun, session) = (sys::now(), self.key.id);
         let mut wait = margin;
@@ -113,13 +108,16 @@ impl Registration {
                 Err(error @ Error::InvalidArgument { .. }) => {
                     return warn!(target: "zoolock", "session {session:#x} cannot be ended: {error}");
                 }
+                Err(_) if sys::now() - begun > LONGEST_OUTAGE => {
+                    return warn!(target: "zoolock", "session {session:#x} is left to the servers");
+                }
                 Err(error) => drop(caught(
                     || warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}"),
                 )),
             }
             // Each attempt keeps the session alive for a while. If the close requests are lost, it
             // expires in the meantime.
-            wait = self.key.timeout;
+            wait = self.key.timeout.max(PAUSE);
         }
     }
 
@@ -163,6 +161,12 @@ impl Registration {
         let find = |name| Some(own.iter().find(|(own, _)| own == name)?.1.clone());
         let number = |name| String::from_utf8(find(name)?).ok()?.parse().ok();
         let timeout = number(TIMEOUT).filter(|timeout| (1..=MOST).contains(timeout))?;
+        let is_crowd = |(name, text): &(String, Vec<u8>)| {
+            name == CONNECT && text.split(|byte| *byte == b',').count() > MOST_SERVERS
+        };
+        if settings.iter().any(is_crowd) {
+            return None;
+        }
         let timeout = Duration::from_millis(timeout.unsigned_abs());
         let key = SessionKey { id: number(SESSION)?, password: find(PASSWORD)?, timeout };
         let settings = settings.into_iter().map(|(name, text)| (name, OsString::from_vec(text)));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::core::frames::Frames;
 use crate::sys::net::Stream;
-use crate::sys::{Mutex, MutexGuard};
+use crate::sys::{self, Mutex, MutexGuard};
 #[cfg(feature = "tls")]
 use crate::tls;
 
@@ -24,6 +24,8 @@ pub(crate) struct Broken {
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: Stream,
+    /// The process that connected. A forked child shares its socket.
+    process: u32,
     writer: Mutex<Writer>,
     /// The socket accepted less than it was given.
     is_full: AtomicBool,
@@ -48,6 +50,7 @@ impl Link {
     pub(crate) fn new(stream: Stream) -> Link {
         Link {
             stream,
+            process: sys::process_id(),
             writer: Mutex::default(),
             is_full: AtomicBool::new(false),
             #[cfg(feature = "tls")]
@@ -81,8 +84,17 @@ impl Link {
         self.is_full()
     }
 
-    /// Sends as much as the socket accepts. Returns false if trying again now is useless.
+    /// Returns whether this is not the copy in a forked child.
+    fn is_ours(&self) -> bool {
+        self.process == sys::process_id()
+    }
+
+    /// Sends as much as the socket accepts; in a forked child, nothing. Returns false if trying again now
+    /// is useless.
     pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
+        if !self.is_ours() {
+            return false;
+        }
         let sent = writer.send(&self.stream);
         let is_full = matches!(sent, Ok(false));
         // Stored only when it changes, because every sender reads it.
@@ -100,10 +112,12 @@ impl Link {
         matches!(sent, Ok(true))
     }
 
-    /// Ends the connection, which wakes the reader. Never blocks.
+    /// Ends the connection, which wakes the reader. Does nothing in a forked child. Never blocks.
     pub(crate) fn shut_down(&self) {
-        // Fails if the other side has already closed the connection.
-        let _ = self.stream.shut_down();
+        if self.is_ours() {
+            // Fails if the other side has already closed the connection.
+            let _ = self.stream.shut_down();
+        }
     }
 
     /// Waits for bytes and reads them into `frames`. Returns how many, possibly zero so far, and
