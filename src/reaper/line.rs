@@ -53,9 +53,9 @@ struct Line {
 #[derive(Default)]
 struct State {
     socket: Option<OwnedFd>,
-    /// The session that was last registered, when it was registered if there is no answer yet, and
-    /// whether it was accepted.
-    session: i64,
+    /// The session that was last registered and its timeout, when it was registered if there is no
+    /// answer yet, and whether it was accepted.
+    session: (i64, Duration),
     asked: Option<Instant>,
     is_accepted: bool,
     /// What was last logged about it.
@@ -156,7 +156,7 @@ impl State {
 impl Registrar for Line {
     fn register(&self, key: SessionKey) -> Option<String> {
         let mut state = self.state.lock();
-        let (listened, session) = (state.listen(), key.id);
+        let (listened, session) = (state.listen(), (key.id, key.timeout));
         if listened.is_err() {
             state.end();
         }
@@ -209,5 +209,26 @@ impl Registrar for Line {
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reaper;
+
+    #[test]
+    fn session_with_another_timeout_is_registered_again() {
+        let path = std::env::temp_dir().join(format!("zoolock-line-{}", std::process::id()));
+        let _reaper = Reaper::start(&path).unwrap();
+        let line = Line::new(path, Vec::new()).unwrap();
+        for (seconds, is_known) in [(4, false), (4, true), (9, false)] {
+            let timeout = Duration::from_secs(seconds);
+            line.register(SessionKey { id: 1, password: vec![0; 16], timeout });
+            assert_eq!(line.state.lock().asked.is_none(), is_known, "{timeout:?}");
+            while !line.is_registered() {
+                std::thread::yield_now();
+            }
+        }
     }
 }

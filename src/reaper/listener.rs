@@ -337,7 +337,8 @@ impl Peer {
                     }
                 },
                 Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
+                // After a reset, the messages that were sent before it can still be read.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 end => {
                     let is_long = matches!(end, Err(Errno::MSGSIZE));
                     is_long.then(|| self.answer("the registration is too long"));

@@ -29,6 +29,9 @@ const MOST_SERVERS: usize = 64;
 const MOST: i64 = 3_600_000;
 const LONGEST_TRY: Duration = Duration::from_secs(60);
 
+/// The longest answer of a server, in bytes.
+const MAX_ANSWER: usize = 64 * 1024;
+
 /// The minimum time between two attempts, and the maximum time of all attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_OUTAGE: Duration = Duration::from_secs(3600);
@@ -78,7 +81,7 @@ impl Registration {
             let found = self.settings.iter().find(|(setting, _)| setting == name);
             found.map(|(_, text)| text.clone())
         };
-        let builder = ClientBuilder::from_vars(look_up)?.client_builder()?;
+        let builder = ClientBuilder::from_vars(look_up)?.client_builder()?.max_answer(MAX_ANSWER);
         let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
         builder.end_session(&key).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),

@@ -313,7 +313,6 @@ mod tests {
         term.process = 0;
         let grant = Nodes::grant(&facts, &"".into(), list, term);
         assert!(grant.valid_for().is_zero() && matches!(grant.state(), HoldState::Lost(_)));
-        // The child shares the connection of its parent, and could release the parent's lock.
         let before = inner.stats().requests;
         assert!(release(&inner.holds, &grant).is_err_and(|error| error.is_lost()));
         assert_eq!(inner.stats().requests, before);
