@@ -148,7 +148,7 @@ fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
     let (level, took, when) = match answer.latency {
         latency if latency >= timeout / 6 => (Problem, latency, "now"),
         latency if latency >= timeout / 8 => (Warning, latency, "now"),
-        _ if longest >= timeout / 8 => (Warning, longest, "once since its start"),
+        _ if longest >= timeout / 8 => (Warning, longest, "once since the server started"),
         _ => return None,
     };
     Some(level.says(format!(
@@ -325,7 +325,7 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
     });
     let limits = (access.limits.len() > 1).then(|| {
         let each: Vec<_> = access.limits.iter().map(u32::to_string).collect();
-        let text = format!("permits at {path} have different limits, {}", each.join(", "));
+        let text = format!("permits at {path} have different limits ({})", each.join(", "));
         Warning.says(text + ": set the same limit in all programs")
     });
     let mut all: Vec<_> = tried.into_iter().filter_map(denied).chain(mixed).collect();

@@ -18,9 +18,9 @@ use crate::output::say;
 use crate::progress::{self, Reports};
 use crate::signals::stop;
 
-/// The session timeout divided by this is the grace. While the connection is healthy, nearly half of
-/// the timeout or more is left of the lease. A broken connection is usually back long before the grace
-/// begins, or not at all.
+/// The session timeout divided by this is the grace. While the connection is healthy, what is left of
+/// the lease is never much less than half of the timeout. A broken connection is usually back long
+/// before the grace begins, or not at all.
 const GRACE: u32 = 10;
 
 /// How long to wait before trying the servers again.

@@ -87,8 +87,8 @@ pub trait Lock: Debug + Send + Sync {
     /// the calling thread holds it.
     fn is_held(&self) -> bool;
 
-    /// Returns the holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A
-    /// lost hold is returned until the unlock that reports the loss.
+    /// Returns the holds behind [`is_held`](Lock::is_held): none, one, or (for a `MultiLock`) one
+    /// for each member. A lost hold is returned until the unlock that reports the loss.
     fn holds(&self) -> Vec<Hold>;
 }
 
@@ -271,7 +271,8 @@ impl<L: Lock> LockGuard<L> {
 
 impl<L: Lock> Drop for LockGuard<L> {
     fn drop(&mut self) {
-        // A second panic would end the process, and the panic hook has already reported it.
+        // If `unlock` panics, that panic is caught: during another panic, it would end the process.
+        // The panic hook has already reported it.
         if !self.is_released
             && let Some(released) = caught(|| self.lock.unlock())
         {

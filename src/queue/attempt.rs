@@ -372,10 +372,11 @@ impl<'a> Attempt<'a> {
     pub(super) fn apart_from(&self, name: &str) -> Error {
         sys::reached("a call finds contenders that ignore it");
         let reason = match self.facts.kind {
-            LockKind::Latch => "a contender of a lock, which a LeaderLatch ignores",
-            _ => "a participant of a LeaderLatch, which ignores other contenders",
+            LockKind::Latch => "contends for a lock of another kind, and a LeaderLatch ignores it",
+            _ => "belongs to a participant in a LeaderLatch, which ignores other contenders",
         };
-        let reason = format!("{name} is {reason}: both would hold the lock. Use different paths");
+        let reason =
+            format!("{name} {reason}: both would hold the lock at this path. Use different paths");
         Error::InvalidPath { path: self.path().to_owned(), reason }
     }
 

@@ -107,7 +107,8 @@ impl Line {
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
             state.socket = Some(socket);
         }
-        // Opened by the process that sends it. A forked child would send a handle to itself.
+        // The process that sends the handle opens it here, so a forked child would send a handle to
+        // itself.
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let files = [process.as_fd(), self.counter.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];

@@ -7,7 +7,7 @@
 //!   a quarter of the session timeout after the grant, reports it.
 //! - *Events report the changes of watched nodes*. A client that first revokes this client's READ
 //!   permission can break this, because servers send events of a node only to clients that may read
-//!   it at that time. Therefore, held nodes are [checked again](Requests::next_look) after some
+//!   it at that time. Therefore, held nodes are [checked again](Requests::next_look) every few
 //!   session timeouts.
 
 use std::mem;

@@ -81,8 +81,8 @@ impl Place {
     }
 }
 
-/// The nodes that a look has found, by the ids of their create requests: their names, and the
-/// transaction that created a single node.
+/// The nodes that a look has found, by the ids of their create requests: the name of each, and its
+/// czxid if it is the node of a single-node lock (otherwise 0).
 type Seen<'a> = HashMap<&'a str, (&'a str, i64)>;
 
 /// All nodes of a client.

@@ -228,7 +228,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         orphans.any(|key| self.unanswered(*key).is_some_and(|create| create.epoch == Some(epoch)))
     }
 
-    /// Returns when the time of the next orphan is over.
+    /// Returns the earliest [`until`](Unanswered::until) of all orphans.
     pub(crate) fn due(&self) -> Option<T> {
         self.open.values().filter_map(|open| self.due_in(open)).min()
     }

@@ -124,9 +124,9 @@ fn page(bugs: &[Bug<'_>]) -> String {
     for (by, count) in found {
         let _ = writeln!(page, "| {by} | {count} |");
     }
-    page += "\nAn attack means that someone read the code and tried to break it with schedules; a \
-             review, that someone read the code without that aim; a newcomer, that someone followed \
-             only the documentation; a user, that someone wrote a program.\n";
+    page += "\nIn an attack, someone read the code and tried to break it with schedules. In a review, \
+             someone read the code without that aim. A newcomer followed only the documentation, and \
+             a user wrote a program.\n";
     let head = "\n| number | what a user saw | found by | found now by |\n|---:|---|---|---|\n";
     let _ = write!(page, "\n## The {SHOWN} worst\n{head}");
     page.extend(bugs.iter().take(SHOWN).map(Bug::row));
@@ -139,9 +139,8 @@ fn page(bugs: &[Bug<'_>]) -> String {
              its class. `status` is `fixed`, `open`, or `removed` if the code with the bug was removed. \
              `commits` are those that introduced and fixed the bug. `seeds` counts how many \
              seeds the simulator runs until one detects the bug's mutant; only seeds that reach the \
-             mutant are counted. \
-             `simulation` is the simulator, `mutant x` is \
-             `cargo run --release -p zoolock-mutants -- x`, and a test is its target and its name:\n\n\
+             mutant are counted. `simulation` stands for the simulator, and `mutant x` for \
+             `cargo run --release -p zoolock-mutants -- x`. A test is given as its target and its name:\n\n\
              | target | command |\n|---|---|\n";
     for (target, _, command) in TARGETS {
         let _ = writeln!(page, "| `{target} TEST` | `{command} TEST` |");

@@ -44,7 +44,7 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);
     held.unlock().unwrap();
     waiter.result("the waiter").unwrap();
-    // A directory that a lock at another path created later has already been removed.
+    // Waits until the server has removed a directory that was created later, by a lock at another path.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
     wait_until("the server has checked its containers", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();

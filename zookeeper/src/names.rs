@@ -2,7 +2,7 @@
 
 use std::{fmt, slice};
 
-/// The names of a node's children, stored in one text instead of a `String` for each.
+/// The names of a node's children, stored in one string instead of a `String` for each.
 ///
 /// ```
 /// use zoolock_zookeeper::Names;

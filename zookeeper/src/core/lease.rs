@@ -136,7 +136,7 @@ impl Lease {
     /// stays over.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
-        // The lease ended by another clock than the monotonic one.
+        // The lease ended according to a clock other than the monotonic one.
         let ends_early = remaining.is_zero() && !self.over && now.monotonic < self.end();
         let was_suspended = now.boot.saturating_sub(self.certified.boot) >= self.length();
         sys::reached_if(ends_early && was_suspended, "a lease ends while its machine is suspended");

@@ -83,8 +83,8 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Returns where the directory of a create is in its frame: the path up to the last slash. The
-/// operation begins at `begin`.
+/// Returns the range in the frame of a create request that contains the directory: the path up to the
+/// last slash. The operation begins at `begin`.
 pub(crate) fn directory_at(frame: &[u8], begin: usize) -> Range<usize> {
     let path = Reader(frame.get(begin..).unwrap_or_default()).buffer().unwrap_or_default();
     let length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(path.len());

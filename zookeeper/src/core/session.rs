@@ -482,7 +482,7 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- the session
 
-    /// Handles the end of the session by the servers.
+    /// Handles the expiry of the session: the servers have ended it.
     fn expired(&mut self) {
         self.vitals.lease_mut().end_now();
         self.tell_lease_ended();

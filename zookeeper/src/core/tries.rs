@@ -24,7 +24,8 @@ const SHARE: u32 = 8;
 const PART: u32 = 16;
 /// How many useful connections may end soon, one after another, before the next handshake is delayed.
 const FREE: u32 = 16;
-/// The first delay between two such handshakes. It doubles with each further connection that ends soon.
+/// The first of these delays, counted from one handshake to the next. It doubles with each further
+/// connection that ends soon.
 const FIRST: Duration = Duration::from_millis(50);
 
 /// The attempts since the last useful connection.
