@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 #[cfg(feature = "tls")]
-use std::fs::File;
+use std::fs::{self, File};
 #[cfg(feature = "tls")]
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -205,20 +205,19 @@ impl Value {
     }
 }
 
-/// Reads a file with certificates or a key, and whether all users may open it. A reaper reads the
-/// files that other users name. Therefore, this does not wait for data, and does not read on
-/// without an end.
+/// Returns the content of a file with certificates or a key, and whether all users may open it. A
+/// reaper reads files that other users name. Therefore, this opens no device, does not wait for
+/// data, and reads up to a limit.
 #[cfg(feature = "tls")]
 fn read(file: &OsString) -> io::Result<(Vec<u8>, bool)> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let wrong = || io::Error::other("it is not a regular file of less than 1 MiB");
+    fs::metadata(file)?.is_file().then_some(()).ok_or_else(wrong)?;
+    // Another file may have replaced it since.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(file)?;
-    let (metadata, mut bytes) = (file.metadata()?, Vec::new());
-    if metadata.is_file()
-        && file.take(LONGEST_FILE).read_to_end(&mut bytes)? < LONGEST_FILE as usize
-    {
-        return Ok((bytes, metadata.permissions().mode() & 0o007 != 0));
-    }
-    Err(io::Error::other("it is not a regular file of less than 1 MiB"))
+    let (mode, mut bytes) = (file.metadata()?.permissions().mode(), Vec::new());
+    let length = file.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+    (length < LONGEST_FILE as usize).then_some((bytes, mode & 0o007 != 0)).ok_or_else(wrong)
 }
 
 fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
