@@ -40,7 +40,7 @@ pub(crate) enum Event {
     Stopped(Signal),
     /// The program has ended. Some of its descendants may still be running.
     ProgramEnded,
-    /// There is no supervisor, for this reason. Therefore the program and all its descendants were
+    /// Supervision ended early, for this reason. Therefore the program and all its descendants were
     /// killed.
     Failed(Failed),
     /// The program and all its descendants have ended. Contains the program's exit code, as shells
@@ -74,7 +74,7 @@ impl Child {
         let failed = |error| Failed::to_start("a process", error);
         // Descendants of a supervisor that was killed become children of zoolock.
         set_child_subreaper(true)?;
-        // They were started before zoolock was executed, or were left as daemons.
+        // These children were started before zoolock was executed, or were left as daemons.
         let strangers = children().map_err(failed)?;
         let ((socket, its_socket), (go, its_go)) =
             (pair().map_err(failed)?, pair().map_err(failed)?);
@@ -178,8 +178,8 @@ impl Child {
         children.split_whitespace().map(name).collect()
     }
 
-    /// Sends a message to the supervisor. If its socket is full, the message is lost; an older end of
-    /// the lease is then on the safe side.
+    /// Sends a message to the supervisor. If the socket is full, the message is lost. The supervisor
+    /// then keeps an earlier end of the lease, which is on the safe side.
     fn tell(&self, message: &Message) {
         let _ = send(&*self.socket, message, &[]);
         // The supervisor may be stopped.
@@ -192,8 +192,8 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
     let mut last = None;
     while !bury(Some(supervisor), &mut strangers) {
         if is_dead(supervisor) {
-            // A debugger keeps it as a zombie. In any case, its children have become children of
-            // zoolock.
+            // A debugger keeps the supervisor as a zombie. In any case, the supervisor's children have
+            // become children of zoolock.
             strangers.push(supervisor);
             break;
         }
@@ -201,7 +201,7 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
         let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], wait.as_ref());
         last = last.or(hear(socket, say));
     }
-    // It may have sent a message just before.
+    // The supervisor may have sent a message just before its end.
     last = last.or(hear(socket, say));
     let _ = say.send(match last {
         Some(Message::Ended(code, by)) => Event::Ended(code, by),
@@ -221,7 +221,7 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
     });
 }
 
-/// Passes on the messages that have arrived. Returns the last one of the supervisor.
+/// Passes on the messages that have arrived. Returns the supervisor's final message if it has arrived.
 fn hear(socket: &OwnedFd, say: &Sender<Event>) -> Option<Message> {
     while let Ok(Some((message, _))) = receive(socket, RecvFlags::DONTWAIT) {
         let event = match message {

@@ -21,7 +21,7 @@ use rustix::process::{WaitOptions, wait};
 /// Interval between checks for children, where there is no event for them.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// The first such interval after a kill, because most children end at once.
+/// The first such interval after children were killed, because most of them end at once.
 const SHORTEST: Duration = Duration::from_micros(500);
 
 /// Returns the children of this process. Those that have ended are included until this process waits
@@ -49,7 +49,7 @@ pub(crate) fn kill_all_but(mut strangers: Vec<Pid>) {
                 let _ = kill(child, SIGKILL);
             }
         }
-        // Each generation of processes takes one more round.
+        // Each generation of descendants takes one more round.
         thread::sleep(pause);
         pause = PAUSE.min(2 * pause);
     }

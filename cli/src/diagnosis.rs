@@ -174,7 +174,7 @@ fn versions(answers: &[Answered<'_>]) -> Option<Finding> {
     (all.len() > 1).then(|| Warning.says(text()))
 }
 
-/// Checks whether the servers are one ensemble, and all of it.
+/// Checks whether the servers belong to one ensemble, and whether they are all of its servers.
 fn ensemble(answers: &[Answered<'_>], addresses: usize) -> Option<Finding> {
     let modes = ["leader", "follower", "observer", "standalone"];
     let counts = modes.map(|mode| of_mode(answers, mode).count());
@@ -244,8 +244,8 @@ pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Fin
     }
 }
 
-/// Lists the identities that the servers have authenticated for the client. They grant permissions to
-/// these schemes and users.
+/// Lists the identities that the servers have authenticated for the client. The servers grant
+/// permissions to these schemes and users.
 pub(crate) fn identities(all: &[(String, String)], is_private: bool) -> Finding {
     let each: Vec<_> = all.iter().map(|(scheme, user)| format!("{scheme}:{user}")).collect();
     let has = |scheme| all.iter().any(|(its, _)| its == scheme);

@@ -135,7 +135,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
     Ok(Access { path: path.to_owned(), exists, at, mixed, limits, read, create, delete })
 }
 
-/// Separates denied permission, as a text, from other errors.
+/// Separates denied permission, which it returns as a text, from other errors.
 fn denied<T>(result: zoolock::Result<T>) -> zoolock::Result<Result<T, String>> {
     match result {
         Err(error @ Error::PermissionDenied { .. }) => Ok(Err(error.to_string())),

@@ -1,5 +1,5 @@
-//! The exit codes, and the code for each error. They are those of flock(1) where it defines one,
-//! otherwise those of sysexits(3).
+//! The exit codes, and the code for each error. The codes are those of flock(1) where it defines them,
+//! and otherwise those of sysexits(3).
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -88,7 +88,7 @@ pub(crate) fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> R
     thread.map(drop).map_err(|cause| Failed::to_start(&format!("the thread `{name}`"), cause))
 }
 
-/// Writes to standard output, in one piece. If the reader has closed the pipe, ends without a message.
+/// Writes to standard output, in one piece. If the reader has closed the pipe, fails without a message.
 /// Blocks while the reader is slow, so do not call this while a lock is held.
 pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     let mut output = io::stdout().lock();

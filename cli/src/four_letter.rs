@@ -11,7 +11,7 @@ use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, start_thread};
 
-/// The maximum length of an answer, in bytes. It has ten lines.
+/// The maximum length of an answer, in bytes. ZooKeeper's answers have ten lines.
 const LONGEST: usize = 64 << 10;
 
 /// A server at one address of the list.
@@ -93,7 +93,7 @@ pub(crate) fn ask_all(
     let ask = move |(host, address): (String, Option<SocketAddr>)| {
         Some(ask(name_and_port(&host).0, address?, tls.as_ref(), within))
     };
-    // `ask` returns by itself, a little later.
+    // `ask` returns by itself, a little later than `within`.
     let answers = each(all, within * 2, ask)?;
     for (server, answer) in servers.iter_mut().zip(answers) {
         if let Some(answer) = answer.flatten() {

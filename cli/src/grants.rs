@@ -1,5 +1,5 @@
-//! When locks were acquired, as far as the polls have shown it. The nodes do not contain this: a node
-//! is as old as the call that created it, which may have waited first.
+//! When locks were acquired, as far as the polls have shown it. The nodes do not contain that time: a
+//! node is as old as the call that created it, and the call may have waited first.
 
 use std::collections::HashMap;
 use std::time::SystemTime;

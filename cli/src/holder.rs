@@ -18,9 +18,9 @@ use crate::output::say;
 use crate::progress::{self, Reports};
 use crate::signals::stop;
 
-/// The session timeout divided by this is the grace. While the connection is healthy, what is left of
-/// the lease is never much less than half of the timeout. A broken connection is usually back long
-/// before the grace begins, or not at all.
+/// The grace, from TERM to the end of the lease, is the session timeout divided by this. While the
+/// connection is healthy, what is left of the lease is never much less than half of the timeout. A
+/// broken connection is usually back long before the grace begins, or not at all.
 const GRACE: u32 = 10;
 
 /// How long to wait before trying the servers again.
@@ -65,7 +65,7 @@ impl Holder {
                 deadline = from_now(limit(&run));
             }
             let grace = client.session_timeout() / GRACE;
-            // After a signal, the main thread no longer receives.
+            // After a signal, the main thread no longer waits for this message.
             let mut wanted = say_connected.send(Ok(client.clone())).is_ok();
             while wanted && asked.recv().is_ok() {
                 wanted = match take(&run, &client, &lock, deadline) {
@@ -99,7 +99,7 @@ impl Holder {
     /// because the servers do not answer. The thread that acquired the lock releases it, because some
     /// locks belong to a thread.
     pub(crate) fn release(&self, path: &str) -> Result<bool, Failed> {
-        // Discard the answer to an earlier release, if it came too late.
+        // Discard the answer to an earlier release, if that answer came too late.
         self.released.try_iter().for_each(drop);
         let _ = self.ask.send(());
         let released = match self.released.recv_timeout(PATIENCE) {
@@ -119,8 +119,8 @@ impl Holder {
     }
 
     /// Leaves the queue or releases the lock: closes the session, and the servers delete its nodes.
-    /// Without a connection, the session expires instead. Further signals do not shorten this, because
-    /// signals often come in pairs: timeout(1) and service managers also send CONT.
+    /// Without a connection, the session expires instead. Further signals do not shorten the wait,
+    /// because signals often come in pairs: timeout(1) and service managers also send CONT.
     pub(crate) fn leave(mut self) {
         let Some(client) = self.client.take() else {
             return;

@@ -46,8 +46,8 @@ pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
     each(lock, is_meant, Client::break_lock, line, &format!("no contender has the token {token}"))
 }
 
-/// Acts on all contenders that `is_meant` selects, and writes a line for each success, even if
-/// another one fails. Without any success, fails with the text `none`.
+/// Acts on all contenders that `is_meant` selects, and writes a line for each success, even if another
+/// one fails. If none succeeds, fails with the text `none`.
 fn each(
     lock: &Target,
     is_meant: impl Fn(&Contender) -> bool,

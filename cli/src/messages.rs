@@ -1,5 +1,5 @@
-//! The messages between zoolock, the supervisor and the step. Their sockets preserve message
-//! boundaries. A message may carry open files.
+//! The messages between zoolock, the supervisor and the step, the process that becomes the program. The
+//! sockets between them preserve message boundaries. A message may carry open files.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub(crate) enum Message {
     // To the supervisor.
     /// Start the step, whose socket is attached.
     Prepare {
-        /// Neither wait for nor signal descendants in other sessions.
+        /// Whether to ignore descendants in other sessions: neither wait for nor signal them.
         leaves_daemons: bool,
         /// The session to end if zoolock is killed, as text.
         registration: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) enum Message {
     /// a later one.
     RunUntil(Duration),
     /// Signal the program's group, and leave it to the program to signal its other descendants. If the
-    /// program has ended, signal those.
+    /// program has ended, signal its descendants.
     Signal(i32),
     /// Signal the program's group and all orphans.
     SignalAll(i32),

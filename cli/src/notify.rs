@@ -1,5 +1,5 @@
 //! Reports the state to a service manager, by the protocol of sd_notify(3). A thread of its own sends
-//! the messages, because their reader may be slow, and this must not delay the work for the lock. The
+//! the messages, because their reader may be slow, which must not delay the work for the lock. The
 //! crate `sd-notify` does not support abstract sockets.
 
 use std::convert::Infallible;
@@ -19,10 +19,10 @@ use crate::table::plain;
 /// would treat the program's messages as those of the service, or reject them.
 pub(crate) const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// How many messages may wait for a reader. More are dropped.
+/// How many messages may wait for a reader. Further messages are dropped.
 const LONGEST: usize = 100;
 
-/// How long the process waits at its end until all messages are read.
+/// How long the process waits before it ends until all messages are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static MANAGER: OnceLock<Option<Sender<Message>>> = OnceLock::new();

@@ -20,7 +20,7 @@ use crate::table::{clip, plain};
 /// How many lines may wait for a reader.
 const LONGEST: usize = 100;
 
-/// How long the process waits at its end until all lines are read.
+/// How long the process waits before it ends until all lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Goes to the beginning of the line and clears it.
@@ -70,7 +70,7 @@ struct Queue {
 }
 
 /// Shows the library's warnings about wrong use. The command has its own messages for everything else
-/// that the library logs, except that of a reaper, which [`show_reports`] adds.
+/// that the library logs, except for the reports of a reaper, which [`show_reports`] adds.
 pub(crate) fn show_warnings() {
     if log::set_logger(&Warnings).is_ok() {
         log::set_max_level(LevelFilter::Warn);

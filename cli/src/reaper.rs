@@ -13,10 +13,10 @@ use crate::{notify, output, signals};
 pub(crate) fn reap(socket: &Path) -> Result<u8, Failed> {
     // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;
-    // Each program takes three files.
+    // Each program takes up three open files.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
-    // Otherwise, nobody would see which sessions it has ended.
+    // Otherwise, no one would see which sessions the reaper has ended.
     output::show_reports();
     let reaper = Reaper::start(socket)?;
     notify::ready("ending the sessions of programs that die");

@@ -106,8 +106,8 @@ pub(crate) struct Term<'a> {
     pub(crate) is_asked: bool,
     /// Whether zoolock has received a signal that ends a service.
     pub(crate) is_told_to_end: bool,
-    /// Whether the program was ended by a signal of the terminal that it shared. The terminal sends such
-    /// a signal to the program's group, not to zoolock.
+    /// Whether the program was ended by a signal from the terminal that it shares with zoolock. The
+    /// terminal sends such a signal to the program's group, not to zoolock.
     pub(crate) is_interrupted: bool,
 }
 
@@ -178,8 +178,8 @@ impl<'a> Term<'a> {
         self.attend(child, terminal.as_ref())
     }
 
-    /// Until the program ends or the hold is about to end: forwards signals, and stops zoolock when the
-    /// program is stopped.
+    /// Forwards signals, and stops zoolock when the program is stopped, until the program ends or the
+    /// hold is about to end.
     fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;
@@ -198,7 +198,7 @@ impl<'a> Term<'a> {
             select_biased! {
                 recv(child.events()) -> event => match event {
                     Ok(Event::Stopped(by)) => if let Some(terminal) = terminal {
-                        // The program wants to use the terminal, and may if zoolock is in the
+                        // The program wants to use the terminal, and may do so if zoolock is in the
                         // foreground.
                         goes_on = matches!(by, SIGTTIN | SIGTTOU) && terminal.hand_over();
                         if !goes_on {
@@ -258,7 +258,7 @@ impl<'a> Term<'a> {
                         ));
                     }
                 }
-                // Often enough for the supervisor, even if a busy machine runs zoolock late.
+                // Report to the supervisor often enough, even if a busy machine runs zoolock late.
                 recv(after(held.grace.min(left - held.grace))) -> _ => {}
             }
             // zoolock may have been stopped for a long time, so check the lease first.

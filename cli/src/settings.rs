@@ -18,7 +18,7 @@ const LONGEST: u64 = 1 << 20;
 /// A setting, and a text to append to an error about it.
 pub(crate) type Setting = (OsString, String);
 
-/// Reads the settings of a file, by the variables that override them.
+/// Returns the settings in a file. Each key is the variable that overrides the setting.
 pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> {
     let failed = |error| format!("{file:?}: {error}");
     let mut bytes = Vec::new();

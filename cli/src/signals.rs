@@ -12,8 +12,9 @@ use zoolock::crossbeam_channel::{Receiver, unbounded};
 
 use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
 
-/// Signals for the program. Before it starts, they end the wait. The terminal sends TSTP to zoolock
-/// if the program's group is not in the foreground; the program must then stop before zoolock does.
+/// Signals for the program. Before the program starts, they end the wait for the lock. The terminal
+/// sends TSTP to zoolock if the program's group is not in the foreground; the program must then stop
+/// before zoolock does.
 const HANDED_ON: [Signal; 7] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP];
 
 /// Returns a channel that receives these signals and SIGCONT from now on. Call this before any

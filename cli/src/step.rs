@@ -1,7 +1,7 @@
-//! The step between the supervisor and the program: a process that executes the program on a
-//! message from zoolock. First, it asks the system to kill it when its supervisor dies, which only
-//! the process itself can do. Then it waits for a message with the standard input of the program.
-//! Because it needs that message, a signal cannot start the program too early.
+//! The step between the supervisor and the program: a process that executes the program when zoolock
+//! sends it a message. First, it asks the system to kill it when its supervisor dies, which only the
+//! process itself can do. Then it waits for a message with the standard input of the program. Because
+//! it needs that message, a signal cannot start the program too early.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};

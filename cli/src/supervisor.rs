@@ -40,7 +40,7 @@ use crate::step::{self, own_program};
 /// The first argument of a supervisor. No user would type it.
 const SUPERVISOR: &str = "--exec-supervisor";
 
-/// How long to reap ended children before the next check of the clock: more may end at any rate.
+/// How long to reap ended children before checking the clock again: more of them may end all the time.
 const BURIAL: Duration = Duration::from_millis(2);
 
 /// Returns the command that starts a supervisor with this socket. This process is its parent.
@@ -94,7 +94,7 @@ impl Supervisor {
     /// Prepares everything, and starts a step that waits for the message `Go`. Returns `None` if
     /// zoolock has ended.
     fn start(zoolock: Pid, socket: &OwnedFd) -> io::Result<Option<Supervisor>> {
-        // This signal continues a supervisor that is stopped.
+        // When zoolock ends, this signal continues a supervisor that is stopped.
         set_pdeathsig(SIGCONT)?;
         set_name(c"lock-supervisor")?;
         set_child_subreaper(true)?;
@@ -106,7 +106,7 @@ impl Supervisor {
         let registration = registration.and_then(|text| Registration::from_text(&text).ok());
         let parent = Process::from_raw(zoolock.as_raw()).ok_or(io::ErrorKind::InvalidData)?;
         let parent = pidfd_open(parent, PidfdFlags::empty())?;
-        // Otherwise the pidfd may be that of another process.
+        // Without this check, the pidfd might be that of another process.
         if getppid() != zoolock {
             return Ok(None);
         }
@@ -175,8 +175,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether zoolock has ended. A process that dies closes its sockets just before its end, but
-    /// a closed socket alone does not prove that it has.
+    /// Returns whether zoolock has ended. A process that dies closes its sockets just before its end,
+    /// but a closed socket alone does not prove that the process has ended.
     fn is_alone(&self) -> bool {
         let wait = if self.socket.is_none() { A_MOMENT } else { Duration::ZERO };
         let wait = Timespec::try_from(wait).ok();
@@ -224,7 +224,7 @@ impl Supervisor {
         while let Some(socket) = &self.socket {
             match receive(socket, RecvFlags::DONTWAIT) {
                 Ok(Some((Message::RunUntil(end), _))) if !self.is_overdue => {
-                    // Without an alarm, all have to end now.
+                    // Without an alarm, all processes have to end now.
                     self.end = self.alarm.set(end).map_or(Duration::ZERO, |()| end);
                 }
                 Ok(Some((Message::Signal(signal), _))) if self.ended.is_none() => {
@@ -275,8 +275,8 @@ impl Supervisor {
         // Another process may reuse the number of a program that has ended.
         let is_program = process == self.program && self.ended.is_none();
         match status.stopping_signal() {
-            // While the program runs, only a stop of the program itself counts, because the rest of
-            // its group stops with it. After it has ended, a stop by the terminal counts.
+            // Report it if the program itself is stopped; the rest of its group stops with it. After
+            // the program has ended, report it if the terminal stops a child.
             Some(by) => {
                 let by_terminal = [SIGTSTP, SIGTTIN, SIGTTOU].map(|signal| signal as i32);
                 if is_program || self.ended.is_some() && by_terminal.contains(&by) {

@@ -105,7 +105,7 @@ pub(crate) fn escaped(value: &Value) -> String {
     safe(&format!("{value:#}\n"))
 }
 
-/// Returns the value on one line, likewise.
+/// Returns the value on one line, escaped in the same way.
 pub(crate) fn line(value: &Value) -> String {
     safe(&format!("{value}\n"))
 }
@@ -128,8 +128,8 @@ fn is_plain(character: char) -> bool {
     matches!(character, '"' | '\'' | '\\') || character.escape_debug().len() == 1
 }
 
-/// Returns the text on one line, with escapes for all other characters, because any user may have
-/// written it.
+/// Returns the text on one line, with escapes for all characters that are not plain, because any user
+/// may have written it.
 pub(crate) fn plain(text: &str) -> String {
     let escaped = text.chars().map(|character| match is_plain(character) {
         true => character.to_string(),

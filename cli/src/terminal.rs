@@ -20,8 +20,8 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Moves the foreground to the child's group, if zoolock's group has it and standard input is the
-    /// terminal. Takes it back when the result is dropped, for the shell that started zoolock.
-    /// Returns `None` if there is no terminal.
+    /// terminal. The foreground moves back when the result is dropped, for the shell that started
+    /// zoolock. Returns `None` if there is no terminal.
     pub(crate) fn share_with(child: Pid) -> Option<Terminal> {
         let terminal = File::options().read(true).write(true).open("/dev/tty");
         let terminal = Terminal {

@@ -31,7 +31,7 @@ impl Locks<'_> {
         Locks { client, steps: vec![Step::List(root.to_owned())] }
     }
 
-    /// Replaces the next steps with what is at their paths, and the paths below.
+    /// Replaces the next steps with what is at their paths, and with steps for the paths below.
     fn look(&mut self) {
         let (client, next) = (self.client, AtomicUsize::new(0));
         let steps = self.steps.split_off(self.steps.len().saturating_sub(AT_ONCE));
@@ -85,7 +85,7 @@ fn look_at(client: &Client, path: &str) -> Vec<Step> {
     below.chain((!is_free).then_some(Step::Found(lock))).collect()
 }
 
-/// Returns the contenders of the lock at a path, and removes its parts from the paths below.
+/// Returns the contenders of the lock at a path, and removes the lock's own parts from the paths below.
 fn lock_at(client: &Client, path: &str, below: &mut Vec<String>) -> Result<Vec<Contender>> {
     let contenders = client.contenders(path)?;
     let Some(first) = contenders.first() else { return Ok(contenders) };

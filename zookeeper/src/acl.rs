@@ -24,7 +24,7 @@ impl Permissions {
     /// All permissions.
     pub const ALL: Permissions = Permissions(31);
 
-    /// Returns whether these include all of `others`.
+    /// Returns whether these permissions include all of `others`.
     #[must_use]
     pub fn contains(self, others: Permissions) -> bool {
         self.0 & others.0 == others.0
@@ -39,7 +39,7 @@ impl BitOr for Permissions {
     }
 }
 
-/// Prints like ZooKeeper's command line:
+/// Prints the permissions as ZooKeeper's command line does:
 ///
 /// ```
 /// use zoolock_zookeeper::Permissions;
@@ -84,8 +84,8 @@ impl Acl {
         vec![Acl::new(Permissions::READ, "world", "anyone")]
     }
 
-    /// Returns an ACL that grants all permissions to clients with this connection's credentials,
-    /// ZooKeeper's `CREATOR_ALL_ACL`.
+    /// Returns an ACL that grants all permissions to clients with the credentials of the connection
+    /// that sends it, ZooKeeper's `CREATOR_ALL_ACL`.
     #[must_use]
     pub fn creator_all() -> Vec<Acl> {
         vec![Acl::new(Permissions::ALL, "auth", "")]

@@ -13,7 +13,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Makes the thread wake at `at` or before. Wakes it now only if it would sleep longer.
+    /// Makes the thread wake at `at` or earlier. Notifies it now only if it would sleep longer.
     pub(crate) fn set(&self, at: Instant) {
         let mut earliest = self.at.lock();
         if earliest.is_none_or(|earliest| at < earliest) {

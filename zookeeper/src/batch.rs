@@ -18,27 +18,27 @@ use crate::pending::{Decode, Expected, Pending, Read, Unread, UserCall};
 use crate::sys;
 use crate::types::{CreateMode, Stat};
 
-/// Servers refuse longer requests by cutting the connection (`jute.maxbuffer`), so these are not
-/// sent.
+/// The length of the longest request that is sent, in bytes. If a request is longer, servers close the
+/// connection (`jute.maxbuffer`).
 const LONGEST: usize = 0xf_ffff;
-/// ZooKeeper's maximum of a time to live, in milliseconds.
+/// The longest time to live that ZooKeeper allows, in milliseconds.
 const TTL_MAX: u128 = (1 << 40) - 1;
 /// Requests that are sent together, in the order in which they were created. They are sent in one
 /// write, so that their answers may arrive in one read. This is not a transaction; see
 /// [`ZooKeeper::multi`](crate::ZooKeeper::multi).
 ///
-/// The methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. If you pass a
-/// watcher, they are the operations whose names end in `_w` there. See
+/// The methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. A method
+/// that is given a watcher is the operation whose name ends in `_w` there. See
 /// [`submit`](crate::ZooKeeper::submit).
 pub struct Batch<'a> {
-    /// The client's root, below which all paths are.
+    /// The client's root: all paths are below it.
     pub(crate) root: &'a str,
     pub(crate) timeout: Duration,
     pub(crate) session: Option<i64>,
     pub(crate) calls: Vec<UserCall>,
 }
 
-/// Fails requests that were never sent, because creating the rest panicked.
+/// If creating the rest of the batch panicked, fails the requests, which were never sent.
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for slot in self.calls.drain(..).filter_map(|call| call.slot) {
@@ -59,9 +59,9 @@ impl fmt::Debug for Batch<'_> {
 pub enum Op<'a> {
     /// Creates a node at this path, with this data.
     Create(&'a str, &'a [u8], &'a [Acl], CreateMode),
-    /// Deletes a node, if it has the given version (if any).
+    /// Deletes a node. If a version is given, the node must have it.
     Delete(&'a str, Option<i32>),
-    /// Sets the data of a node, if it has the given version (if any).
+    /// Sets the data of a node. If a version is given, the node must have it.
     SetData(&'a str, &'a [u8], Option<i32>),
     /// Changes nothing. Fails if the node does not exist or has another version.
     Check(&'a str, Option<i32>),
@@ -75,7 +75,7 @@ pub enum OpResult {
     Created {
         /// Its path, including the number that the server may have appended.
         path: String,
-        /// The transaction that created it, which is that of the whole `multi`.
+        /// The transaction that created it, which is the transaction of the whole `multi`.
         czxid: i64,
     },
     /// The node was deleted.
@@ -101,8 +101,8 @@ impl Batch<'_> {
         self.create_below(self.root, path, data, acl, mode)
     }
 
-    /// Creates a persistent node without data, by its path on the servers: above the client's root,
-    /// or the root itself.
+    /// Creates a persistent node without data. `path` is the full path on the servers: the client's
+    /// root itself, or a path above it.
     #[doc(hidden)]
     pub fn create_outside(&mut self, path: &str, acl: &[Acl]) -> Pending<(String, Stat)> {
         self.create_below("", path, b"", acl, CreateMode::Persistent)
@@ -124,19 +124,19 @@ impl Batch<'_> {
         })
     }
 
-    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. The node shares
-    /// a transaction with the other shared creates and deletes of its batch, which then cost one request
-    /// and one sync of the servers in all. While two other writes of this client are in flight, it waits
-    /// for one of them, and shares a transaction with all others that wait.
+    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. The node
+    /// shares a transaction with the other shared creates and deletes of its batch; together they cost
+    /// one request and one sync of the servers. While two other writes of this client are in flight,
+    /// this write waits for one of them, and shares a transaction with all other writes that wait.
     ///
     /// The servers carry out such a transaction as a whole or not at all. If they refuse one part, the
     /// client sends all parts again, each in its own request. Therefore use this only for writes that
-    /// you expect to succeed. Two creates share a transaction only if neither of their directories is
-    /// the other one or below it. Their nodes therefore have different czxids.
+    /// you expect to succeed. Two creates share a transaction only if their directories differ and
+    /// neither is below the other. Nodes in the same directory therefore have different czxids.
     ///
     /// Reads that are submitted later show the node. But shared creates and deletes may be carried out
-    /// in any order, including before earlier requests of other batches. After another kind of request
-    /// in the same batch, this is an ordinary create.
+    /// in any order, including before earlier requests of other batches. If a request of another kind
+    /// precedes this one in the batch, this is an ordinary create.
     pub fn shared_create(
         &mut self,
         path: &str,
@@ -146,8 +146,8 @@ impl Batch<'_> {
     ) -> Pending<(String, i64)> {
         let read: Read<_> = |reader, asked| {
             let path = below(reader.string()?, asked.root);
-            // In a transaction, the answer has no `Stat`, but the header contains the zxid of this
-            // transaction.
+            // Within a transaction, the answer to a create has no `Stat`, but the header contains the
+            // transaction's zxid.
             let is_whole = reader.0.is_empty();
             let czxid = if is_whole { asked.zxid } else { message::stat(reader)?.czxid };
             Ok((path, czxid))
@@ -160,8 +160,8 @@ impl Batch<'_> {
         pending
     }
 
-    /// Deletes a node of any version, like [`delete`](Self::delete). It may share a transaction as
-    /// [`shared_create`](Self::shared_create) may.
+    /// Deletes a node of any version, like [`delete`](Self::delete). The request may share a
+    /// transaction, like [`shared_create`](Self::shared_create).
     pub fn shared_delete(&mut self, path: &str) -> Pending<()> {
         let before = self.calls.len();
         let pending = self.delete(path, None);
@@ -169,9 +169,9 @@ impl Batch<'_> {
         pending
     }
 
-    /// Carries out operations like [`multi`](Self::multi). They may share a transaction as
-    /// [`shared_create`](Self::shared_create) may. Only the czxid of the node that the last operation
-    /// creates is unique in its directory.
+    /// Carries out operations like [`multi`](Self::multi). They may share a transaction with other
+    /// writes, like [`shared_create`](Self::shared_create). Only the node that the last operation
+    /// creates has a czxid that is unique in its directory.
     pub fn shared_multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
         let (before, mut last) = (self.calls.len(), 0);
         let pending = self.add_multi(ops, |begin| last = begin);
@@ -334,8 +334,8 @@ impl Batch<'_> {
         pending
     }
 
-    /// Lets the request at this index share a transaction, if all requests before it do. It has
-    /// `ops` operations, and the one at `create` in its frame creates a node.
+    /// Lets the request at this index share a transaction, if all requests before it do. The request
+    /// has `ops` operations. The one at `create` in its frame, if any, creates a node.
     fn share(&mut self, index: usize, ops: usize, create: Option<usize>) {
         if let Some((call, before)) = self.calls.get_mut(..=index).and_then(<[_]>::split_last_mut)
             && matches!(call.code, OpCode::Create2 | OpCode::Delete | OpCode::Multi)
@@ -346,7 +346,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Adds a request. A request that cannot be sent is answered at once.
+    /// Adds a request. A request that cannot be sent fails at once.
     fn add<T: Send + 'static>(
         &mut self,
         code: OpCode,
@@ -383,7 +383,7 @@ impl Batch<'_> {
 }
 
 impl Op<'_> {
-    /// Returns its verb and its path.
+    /// Returns the operation's verb and path.
     pub(crate) fn describe(&self) -> (&'static str, &str) {
         match *self {
             Op::Create(path, ..) => ("create", path),

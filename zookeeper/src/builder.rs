@@ -44,9 +44,9 @@ pub struct Builder {
 }
 
 impl ZooKeeper {
-    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
-    /// defaults to 2181. All paths are below the root, if there is one; it must exist. See
-    /// [`Builder::connect`] for the errors.
+    /// Opens a session with one of `servers`: hosts and an optional root, such as
+    /// `a:2181,b,[::1]:2182/app`. The port defaults to 2181. If there is a root, it must exist, and all
+    /// paths are below it. For the errors, see [`Builder::connect`].
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
         ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
     }
@@ -77,10 +77,10 @@ impl Builder {
         }
     }
 
-    /// Sets how long the servers keep the session after they have received the last request; 10 s by
-    /// default, from 1 ms to 24 days. The servers may grant another timeout
-    /// ([`ZooKeeper::session_timeout`]), by default between 2 and 20 of their ticks of 2 s. Leases need
-    /// at least four ticks, and the same minimum and maximum on all servers.
+    /// Sets how long the servers keep the session after the last request that they have received; 10 s
+    /// by default, from 1 ms to 24 days. The servers may grant another timeout
+    /// ([`ZooKeeper::session_timeout`]), by default between 2 and 20 of their ticks of 2 s. For leases,
+    /// the timeout has to be at least four ticks, and its minimum and maximum the same on all servers.
     pub fn session_timeout(mut self, timeout: Duration) -> Builder {
         self.session_timeout = timeout;
         self
@@ -98,15 +98,15 @@ impl Builder {
         self
     }
 
-    /// Adds credentials, such as `digest` and `user:password`. The client sends them first on every
-    /// connection. May be called several times.
+    /// Adds credentials, such as `digest` and `user:password`. The client sends them at the beginning
+    /// of every connection. May be called several times.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
         self
     }
 
-    /// Authenticates by SASL, first on every connection. The mechanism is DIGEST-MD5, which does not
-    /// send the password itself; see [SASL](crate#sasl). Calling this again replaces the user.
+    /// Authenticates by SASL at the beginning of every connection. The mechanism is DIGEST-MD5, which
+    /// does not send the password itself; see [SASL](crate#sasl). Calling this again replaces the user.
     #[cfg(feature = "sasl")]
     pub fn sasl(mut self, user: &str, password: &str) -> Builder {
         self.sasl = Some(User::new(user, password, random));
@@ -120,14 +120,14 @@ impl Builder {
         self
     }
 
-    /// Sets the length of the longest accepted answer, in bytes; 64 MiB by default. A longer one ends
-    /// the connection. The servers limit requests to a megabyte by default.
+    /// Sets the length of the longest accepted answer, in bytes; 64 MiB by default. A longer answer
+    /// ends the connection. The servers limit requests to a megabyte by default.
     pub fn max_answer(mut self, bytes: usize) -> Builder {
         self.transport.max_answer = bytes;
         self
     }
 
-    /// Uses TLS to the servers.
+    /// Connects to the servers with TLS.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Builder {
         self.transport.tls = Some(tls);
@@ -136,14 +136,14 @@ impl Builder {
 
     /// Opens a session.
     ///
-    /// Tries each address of each server once. If one of them accepted a connection but did not answer,
-    /// tries again, until the timeout.
+    /// Tries each address of each server once. If a server accepted a connection but did not answer,
+    /// tries all addresses again, until the timeout.
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
-    /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The error
+    /// - [`ErrorKind::ConnectFailed`] if no server can be used, or none within the timeout. The error
     ///   contains the reason for each server, and [`Error::connect_failure`] returns what failed.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
@@ -152,8 +152,8 @@ impl Builder {
     }
 
     /// Returns a client that opens a session in the background, and retries until it has one. Until
-    /// then its state is [`State::Connecting`], and calls wait for a session as they wait for the next
-    /// connection after one that broke. [`Builder::connect_timeout`] has no effect.
+    /// then its state is [`State::Connecting`], and calls wait for the session, just as they later wait
+    /// for a new connection if one breaks. [`Builder::connect_timeout`] has no effect.
     ///
     /// # Errors
     ///
@@ -169,9 +169,9 @@ impl Builder {
 
     /// Ends the session of another process that is known to have died. The servers delete its ephemeral
     /// nodes at once, instead of a session timeout later. [`ZooKeeper::session_key`] returns the key.
-    /// Only the servers and the credentials of this builder have an effect.
+    /// Of this builder's settings, only the servers and the credentials have an effect.
     ///
-    /// It resumes the session at any of the servers, with the shortest timeout that they grant, and
+    /// This resumes the session at any of the servers, with the shortest timeout that they grant, and
     /// closes it. It waits for at most a session timeout. **If the process is still alive, it loses the
     /// session**, as if the servers had ended it.
     ///
@@ -212,7 +212,7 @@ impl Builder {
         Ok(client)
     }
 
-    /// Starts the threads of a client, which sends these credentials on each connection.
+    /// Starts the threads of a client that sends these credentials on each connection.
     fn start(self, credentials: Vec<Credential>, session: Option<&SessionKey>) -> Result<Started> {
         let hosts = HostList::parse(&self.servers).map_err(Error::bad)?;
         let milliseconds = self.session_timeout.as_millis();
@@ -269,7 +269,7 @@ struct Started {
     client: ZooKeeper,
     events: Receiver<SessionEvent>,
     failed: Receiver<Failed>,
-    /// Receives the events as long as it is kept.
+    /// As long as this is kept, `events` receives the events.
     _listener: Listener<SessionEvent>,
 }
 

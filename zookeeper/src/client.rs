@@ -35,10 +35,10 @@ use crate::types::{Counts, CreateMode, SessionEvent, SessionKey, Stat, State};
 /// [`with_timeout`](Self::with_timeout). While there is no connection, the call waits for one.
 /// In addition to the errors of each operation, a call may fail with
 ///
-/// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection of the request
-///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may have been carried out, or may be
-///   carried out a little later. Reads can be repeated. Before you repeat a write, find out whether
-///   it was carried out.
+/// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), as soon as the request's connection breaks, and
+///   [`Timeout`](ErrorKind::Timeout): the request may have been carried out, or may still be carried
+///   out soon afterwards. Reads can be repeated. Before you repeat a write, find out whether it was
+///   carried out.
 /// - [`NoConnection`](ErrorKind::NoConnection), [`SessionExpired`](ErrorKind::SessionExpired) and
 ///   [`Closed`](ErrorKind::Closed): the request was not carried out.
 /// - [`NoAuth`](ErrorKind::NoAuth) if the ACL denies permission.
@@ -88,8 +88,8 @@ impl ZooKeeper {
         ZooKeeper { timeout, ..self.clone() }
     }
 
-    /// Returns a handle to the same client that is bound to one session. When the client has another
-    /// session, calls of the handle fail with [`ErrorKind::SessionExpired`], and its
+    /// Returns a handle to the same client that is bound to one session. Once the client has another
+    /// session, calls of this handle fail with [`ErrorKind::SessionExpired`], and its
     /// [`lease`](Self::lease) has run out. Requests that belong to an old session are therefore never
     /// carried out in a new one. Closing the handle closes the client.
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
@@ -102,11 +102,11 @@ impl ZooKeeper {
 
     // ---- operations
     //
-    // These methods repeat those of `Batch`, and wait. They are not redundant: users expect them in a
-    // ZooKeeper client, and their errors name the operation and the path, which those of `submit` do
-    // not.
+    // These methods do the same as those of `Batch`, and then wait. They are not redundant: users
+    // expect them in a ZooKeeper client, and their errors name the operation and the path, unlike the
+    // errors of `submit`.
 
-    /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
+    /// Creates a node. Returns its path, which in a sequential mode differs from the given path.
     ///
     /// After a connection loss, a sequential node may exist under a name that the client does not
     /// know: put something unique into the name, by which you can find it. Fails with
@@ -133,8 +133,8 @@ impl ZooKeeper {
         self.create_from_root(&full, acl, mode, sys::now() + self.timeout.min(FOREVER))
     }
 
-    /// Walks up to the first node that exists, and no further, because the client may not have
-    /// permission to read the nodes above.
+    /// Walks up to the nearest node that exists, and no further, because the client may not have
+    /// permission to read the nodes above it.
     fn create_from_root(
         &self,
         full: &str,
@@ -154,15 +154,16 @@ impl ZooKeeper {
         }
     }
 
-    /// Deletes a node, if it has the given version (if any). Fails with [`NoNode`](ErrorKind::NoNode),
-    /// [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion).
+    /// Deletes a node. If a version is given, the node must have it. Fails with
+    /// [`NoNode`](ErrorKind::NoNode), [`NotEmpty`](ErrorKind::NotEmpty) or
+    /// [`BadVersion`](ErrorKind::BadVersion).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
         self.ask("delete", path, |batch| batch.delete(path, version))
     }
 
-    /// Deletes a node of any version in the background, and repeats the request on later connections
-    /// if necessary. The result is ready when the node is deleted, the server refuses, or the session
-    /// ends. If the session ends after the request was sent, the result is
+    /// Deletes a node of any version in the background, and repeats the request on later connections if
+    /// necessary. The result is ready when the node is deleted, the server refuses to delete it, or the
+    /// session ends. If the session ends after the request was sent, the result is
     /// [`ConnectionLoss`](ErrorKind::ConnectionLoss).
     pub fn delete_eventually(&self, path: &str) -> Pending<()> {
         self.submit(|batch| batch.delete_eventually(path))
@@ -170,7 +171,7 @@ impl ZooKeeper {
 
     /// Returns the `Stat` of a node, or `None` if it does not exist. Fails with
     /// [`NoAuth`](ErrorKind::NoAuth) if this client may not read the node; ZooKeeper up to 3.8.3 and
-    /// 3.9.1 answers anyway.
+    /// 3.9.1 returns the `Stat` anyway.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
@@ -203,14 +204,15 @@ impl ZooKeeper {
 
     /// Watches the data of all these nodes with one request, which reads nothing. `watcher` receives
     /// one event for each node, when its data is set or it is deleted. If that has already happened
-    /// since the transaction `relative_zxid`, or if the node does not exist, it receives the event at
-    /// once. Pass the [`Stat::mzxid`] of the last read, the czxid of a create, or [`i64::MAX`] to be
-    /// notified at once only of missing nodes. All watchers of a node receive such an event, because
-    /// events do not contain the request that they belong to.
+    /// since the transaction `relative_zxid`, or if the node does not exist, `watcher` receives the
+    /// event at once. As `relative_zxid`, pass the [`Stat::mzxid`] of the last read or the czxid of a
+    /// create. If you pass [`i64::MAX`], only missing nodes cause an event at once. All watchers of a
+    /// node receive such an event, because events do not identify the request that they belong to.
     ///
-    /// An event may arrive before this returns, even if it then fails. Apart from that, nothing is
-    /// watched if this fails. It does not fail with [`NoAuth`](ErrorKind::NoAuth): the server sends no
-    /// events of a node that this client [may not read](Self::exists_w). Read the node to find out.
+    /// An event may arrive before this returns, even if the call then fails. Apart from that, nothing
+    /// is watched if the call fails. It does not fail with [`NoAuth`](ErrorKind::NoAuth): instead, the
+    /// server sends no events for a node that this client [may not read](Self::exists_w). To find out,
+    /// read the node.
     pub fn set_watches(
         &self,
         relative_zxid: i64,
@@ -220,8 +222,8 @@ impl ZooKeeper {
         self.ask("watch", "several nodes", |batch| batch.set_watches(relative_zxid, paths, watcher))
     }
 
-    /// Sets the data of a node, if it has the given version (if any). Fails with
-    /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
+    /// Sets the data of a node. If a version is given, the node must have it. Fails with
+    /// [`NoNode`](ErrorKind::NoNode) or [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {
         self.ask("write", path, |batch| batch.set_data(path, data, version))
     }
@@ -243,8 +245,8 @@ impl ZooKeeper {
         self.ask("read the ACL of", path, |batch| batch.get_acl(path))
     }
 
-    /// Sets the ACL of a node, if it has the given version ([`Stat::aversion`], if any). Fails with
-    /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion),
+    /// Sets the ACL of a node. If a version is given, it must be that of the ACL ([`Stat::aversion`]).
+    /// Fails with [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion) or
     /// [`InvalidAcl`](ErrorKind::InvalidAcl).
     pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Result<Stat> {
         self.ask("set the ACL of", path, |batch| batch.set_acl(path, acl, version))
@@ -263,8 +265,8 @@ impl ZooKeeper {
         self.ask("sync", path, |batch| batch.sync(path))
     }
 
-    /// Carries out all operations in this order, or none. Fails with the error of the first one
-    /// that fails; its index is [`Error::failed_op`](crate::Error::failed_op).
+    /// Carries out all operations in the given order, or none of them. Fails with the error of the
+    /// first operation that fails; its index is [`Error::failed_op`](crate::Error::failed_op).
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
         self.wait_for(|batch| batch.multi(ops)).map_err(|error| {
             let failed = error.failed_op().and_then(|index| ops.get(index));
@@ -273,9 +275,9 @@ impl ZooKeeper {
         })
     }
 
-    /// Adds credentials to this connection and, once the server has accepted them, to all later
-    /// ones. Fails with [`AuthFailed`](ErrorKind::AuthFailed). The server then ends the connection,
-    /// and the session continues without these credentials.
+    /// Adds credentials to this connection and, once the server has accepted them, to all later ones.
+    /// If the server refuses them, this fails with [`AuthFailed`](ErrorKind::AuthFailed), the server
+    /// ends the connection, and the session continues without these credentials.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> Result<()> {
         self.remember(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() })
     }
@@ -292,23 +294,23 @@ impl ZooKeeper {
         })
     }
 
-    /// Ends the session. When this returns successfully, its ephemeral nodes are deleted and both
-    /// threads of the client have ended. Earlier requests are carried out first. All later calls fail
-    /// with [`ErrorKind::Closed`]. Closing again does nothing. In a callback, this only begins to close
-    /// the client, and fails with [`ErrorKind::WouldBlock`].
+    /// Ends the session. When this returns successfully, the session's ephemeral nodes are deleted and
+    /// both threads of the client have ended. Earlier requests are carried out first. All later calls
+    /// fail with [`ErrorKind::Closed`]. Closing again does nothing. In a callback, this only begins to
+    /// close the client, and fails with [`ErrorKind::WouldBlock`].
     ///
     /// Without a connection, this waits for the next one, but not longer than the session can live
-    /// after the last one. It fails if no server confirms the end of the session in time. In that case
-    /// the servers end the session themselves, a session timeout after they last received a request
-    /// from it.
+    /// without one. It fails if no server confirms the end of the session in time. In that case the
+    /// servers end the session themselves, a session timeout after they last received a request of the
+    /// session.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let deadline = sys::now() + self.timeout.min(FOREVER);
         let (pending, slot) = Pending::new(self.root(), deadline, NOTHING.into());
         shared.change(|core, now| core.close(Some(slot), deadline, now));
         let result = pending.wait();
-        // The threads end at once, unless a callback delays them, possibly the callback that runs this
-        // code.
+        // The threads end at once, unless a callback delays them. That may be the very callback that
+        // runs this code.
         if !must_not_wait()
             && sys::recv_deadline(&self.handle.ended, deadline)
                 == Err(RecvTimeoutError::Disconnected)
@@ -321,9 +323,9 @@ impl ZooKeeper {
         result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }
 
-    /// Sends the requests that `make` creates, in one write after it has returned, and does not
-    /// wait for the answers. Their deadlines run from now on. If you wait for the last request first,
-    /// the thread is woken only once, because the others have already been answered then.
+    /// Calls `make`, and then sends all requests that it has created in one write, without waiting for
+    /// the answers. The deadlines of the requests run from now on. If you wait for the last request
+    /// first, the thread is woken only once, because the other answers have already arrived.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
@@ -372,7 +374,7 @@ impl ZooKeeper {
         self.handle.shared.hosts.servers()
     }
 
-    /// Returns the chroot of the client, below which all paths are. Empty if there is none.
+    /// Returns the client's chroot: all paths are below it. It is empty if there is none.
     #[must_use]
     pub fn root(&self) -> &str {
         self.handle.shared.root()
@@ -392,10 +394,10 @@ impl ZooKeeper {
         self.handle.shared.call_at(when, callback);
     }
 
-    /// Calls `callback` soon, on a separate short-lived thread, in the order of these calls. Use this
-    /// for code that may block, because other callbacks must not. After a panic, the thread continues
-    /// with the next callback. While one blocks, up to ten thousand wait; further ones are dropped, and
-    /// their number is logged.
+    /// Calls `callback` soon, on a separate short-lived thread. Callbacks run in the order of these
+    /// calls. Use this for code that may block, because other callbacks must not. After a panic, the
+    /// thread continues with the next callback. While one blocks, up to ten thousand others wait;
+    /// further ones are dropped, and their number is logged.
     #[doc(hidden)]
     pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_aside(Box::new(callback));
@@ -403,7 +405,7 @@ impl ZooKeeper {
 
     /// Calls `write`, which writes a line to the log, on another short-lived thread, because a logger
     /// may block. `write` is not called if the log's [maximum level](log::max_level) is below `level`.
-    /// Up to a hundred lines wait; further ones are dropped, and their number is logged.
+    /// Up to a hundred lines may wait; further ones are dropped, and their number is logged.
     #[doc(hidden)]
     pub fn note(&self, level: Level, write: impl FnOnce() + Send + 'static) {
         self.handle.shared.note_by(level, Box::new(write));
@@ -437,7 +439,7 @@ impl ZooKeeper {
     }
 
     /// Sends the events of the session to `listener`, from now on and until the listener is dropped.
-    /// Keep it, or it receives nothing. To receive all events, use
+    /// Keep the listener, or it receives nothing. To receive all events, use
     /// [`Builder::subscribe`](crate::Builder::subscribe).
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
@@ -445,10 +447,9 @@ impl ZooKeeper {
 
     /// Returns how long the session is certain to live. Reads the clocks, and sends nothing.
     ///
-    /// Only writes renew a lease, including writes that fail. Without
-    /// [`keep_lease`](Self::keep_lease) it runs out a session timeout after the last write, even if
-    /// the session is healthy. With it, at least two fifths of the timeout are left as long as servers
-    /// answer quickly.
+    /// Only writes renew a lease, including writes that fail. Without [`keep_lease`](Self::keep_lease),
+    /// a lease runs out a session timeout after the last write, even if the session is healthy. With
+    /// it, at least two fifths of the timeout are left as long as servers answer quickly.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.handle.shared.look(|core| {
@@ -462,7 +463,7 @@ impl ZooKeeper {
     }
 
     /// Returns what is left of the current session's lease: for how long the servers cannot expire it.
-    /// See [`left_of`](Self::left_of) for an earlier lease, under which something was granted.
+    /// For an earlier lease, under which something was granted, see [`left_of`](Self::left_of).
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.lease().valid_for
@@ -477,16 +478,16 @@ impl ZooKeeper {
     }
 
     /// Renews the lease by a write that changes nothing, and returns the renewed lease. If servers
-    /// answer quickly, at least two fifths of the timeout are left of it.
+    /// answer quickly, at least two fifths of the timeout are left.
     pub fn renew_lease(&self) -> Result<Lease> {
         self.ask("renew the lease of", "the session", |batch| batch.renew_lease())?;
         Ok(self.lease())
     }
 
-    /// Renews the lease again and again, until the returned value is dropped. Before the lease runs out,
-    /// the client renews it by a write that changes nothing, and it changes servers sooner if one does
-    /// not answer. If the lease runs out anyway, the client reports
-    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded).
+    /// Keeps the lease renewed until the returned value is dropped. Before the lease runs out, the
+    /// client renews it by a write that changes nothing. If a server does not answer, the client
+    /// changes to another one sooner than it otherwise would. If the lease runs out anyway, the client
+    /// reports [`LeaseEnded`](crate::SessionEventKind::LeaseEnded).
     pub fn keep_lease(&self) -> LeaseKeeper {
         self.handle.shared.change(|core, now| core.keep_lease(now));
         let handle = Arc::clone(&self.handle);
@@ -504,10 +505,10 @@ impl fmt::Debug for ZooKeeper {
 /// this client.
 ///
 /// This is not "a timeout after the last answer": a server that has lost its leader still answers reads
-/// for seconds, while the leader expires the session. The lease runs from a request that a quorum has
-/// certainly received, by the clock of the machine that has advanced furthest. It relies on two
-/// conditions that the client cannot check: the session timeout is at least four ticks of the servers
-/// (`tickTime`, 2 s by default), and the speed of clocks differs by at most 2%.
+/// for seconds, while the leader expires the session. The lease is counted from a request that a quorum
+/// has certainly received, by whichever of this machine's clocks has advanced furthest. It relies on
+/// two conditions that the client cannot check: the session timeout is at least four ticks of the
+/// servers (`tickTime`, 2 s by default), and the speeds of the clocks differ by at most 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
@@ -518,8 +519,8 @@ pub struct Lease {
     pub term: u64,
     /// The rest of the lease; zero when it has run out.
     pub valid_for: Duration,
-    /// When it runs out by the monotonic clock, unless it is renewed. The current instant if it has
-    /// already run out.
+    /// When the lease runs out by the monotonic clock, unless it is renewed. The current instant if it
+    /// has already run out.
     pub end: Instant,
     /// Writes sent from this instant on renew the lease; earlier ones do not. The instant may be in the
     /// past. As long as answers arrive, it is at most a quarter of the session timeout ahead.

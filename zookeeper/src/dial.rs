@@ -1,6 +1,6 @@
-//! Finds a server that accepts a connection. Resolves the names again, tries addresses shortly after
-//! each other, and takes the first connection that a server accepts. It waits only for events, and
-//! sends nothing to the server.
+//! Finds a server that accepts a connection. Before each connection, it resolves the names again. It
+//! tries the addresses shortly one after the other, and takes the first connection that a server
+//! accepts. It waits only for events, and sends nothing to the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::sys::{self, random};
 /// session timeout.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long to wait for an address before the next one is tried in parallel. The same wait applies
-/// to a name that is not resolved: after that, the next name and earlier addresses are tried. A
-/// working resolver is faster, even if it is far away and has several domains to search, whereas a
-/// lost packet costs seconds. Therefore, only a name that hangs costs this time.
+/// How long to wait for an address before the next one is tried in parallel. A name that is not
+/// resolved yet gets the same time: after it, the next name and earlier addresses are tried. A working
+/// resolver is faster, even if it is far away and has several domains to search, whereas a lost packet
+/// costs seconds. Therefore, only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Tries servers, round after round.
@@ -72,8 +72,8 @@ impl Dialer {
             let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
-        // Answers of the resolver that have already arrived may be as old as the last connection or the
-        // last pause.
+        // Answers that the resolver has already given may be as old as the last connection or the last
+        // pause, so they do not count for the new round.
         self.take_answers(&mut Round::new());
         self.addresses.age();
         let round = Round::new();
@@ -100,7 +100,7 @@ impl Dialer {
         self.failures = if lasted > PAUSE_MAX { 0 } else { self.failures.min(3) };
     }
 
-    /// Takes the answers of the resolver so far.
+    /// Takes the answers that the resolver has given so far.
     fn take_answers(&mut self, round: &mut Round) {
         while let Some((name, answer)) = self.resolver.answer() {
             match answer {
@@ -110,7 +110,7 @@ impl Dialer {
                     round.causes.push(format!("{name}: {error}"));
                 }
             }
-            // Nothing is sent to an address that its name no longer resolves to.
+            // Nothing is sent to an address if its name no longer resolves to it.
             round.under_way.retain_mut(|attempt| self.addresses.confirm(&mut attempt.target));
         }
     }
@@ -135,8 +135,8 @@ impl Dialer {
                             round.next_start = now + stagger;
                             continue;
                         }
-                        // The round continues; otherwise it would end with the first address of a
-                        // name.
+                        // A short pause does not end the round. Otherwise, each round would end with
+                        // the first address of a name.
                         Some(end) if end <= now + PAUSE_MAX => end,
                         // After a long pause the names are resolved again.
                         Some(_) => return None,
@@ -154,8 +154,8 @@ impl Dialer {
         None
     }
 
-    /// Returns how long to wait for names, when nothing else is left to try. The round is over if
-    /// anything was tried, because names may take forever.
+    /// Returns until when to wait for names, if nothing else is left to try. The round is over if any
+    /// address was tried, because resolving a name may take forever.
     fn wait_for_names(&self, round: &mut Round, limit: Duration) -> Option<Instant> {
         let end = round.begun + limit;
         if round.tried.is_empty() && sys::now() < end {
@@ -184,7 +184,7 @@ impl Round {
         }
     }
 
-    /// Returns whether the target was tried, or is being tried. An unconfirmed one may be tried
+    /// Returns whether the target was tried, or is being tried. An unconfirmed target may be tried
     /// again once it is confirmed.
     fn has_tried(&self, target: &Target) -> bool {
         let under_way = self.under_way.iter().map(|attempt| &attempt.target);

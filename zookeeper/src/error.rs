@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Unimplemented,
     /// A quota of the server is exceeded.
     QuotaExceeded,
-    /// Any other answer of the server, by its code in `KeeperException.Code`.
+    /// Any other error that the server returned, by its code in `KeeperException.Code`.
     Server(i32),
     /// The connection broke after the request was sent. The request may or may not be carried out.
     ConnectionLoss,
@@ -48,8 +48,8 @@ pub enum ErrorKind {
     ConnectFailed,
     /// The operating system refused to start a thread of the client.
     NoThread,
-    /// A callback waited for an answer on the thread that reads answers. A call was not sent. A
-    /// request that had been submitted before may be carried out.
+    /// A callback waited for an answer on the thread that reads answers. The request of a call was not
+    /// sent; a request that had been submitted before may be carried out.
     WouldBlock,
 }
 
@@ -83,7 +83,7 @@ pub(crate) mod code {
     pub(crate) const THROTTLED: i32 = -127;
 }
 
-/// The kinds of errors, their texts, and the codes of those that servers send.
+/// The kinds of errors, their texts, and the codes by which servers report them.
 const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
     (
         ErrorKind::Unimplemented,

@@ -44,14 +44,14 @@
 //!
 //! # Watches
 //!
-//! A [`Watcher`] is a channel or a callback. A read that takes one (`get_data_w`, ...) sets a
-//! watch, which reports the next change once. [`set_watches`](ZooKeeper::set_watches) watches
-//! several nodes by one request. The client restores watches when it resumes the session, and they
-//! report changes that happened in between, unless these were undone. A change is reported before any
-//! answer that shows it. Setting a watch again with the same watcher, path and kind (of the node or of
-//! its children) has no effect. When the session ends, the watcher receives
-//! [`WatchEnded`](EventType::WatchEnded). The client does not keep watchers alive: if you drop the
-//! watcher, it receives nothing.
+//! A [`Watcher`] is a channel or a callback. A read that takes a watcher (`get_data_w`, ...) sets a
+//! watch, which reports the next change once. [`set_watches`](ZooKeeper::set_watches) watches several
+//! nodes by one request. The client restores watches when it resumes the session, and they report
+//! changes that happened in between, unless these were undone. A change is reported before any answer
+//! that shows it. Setting a watch again with the same watcher, path and kind (of the node or of its
+//! children) has no effect. When the session ends, the watcher receives
+//! [`WatchEnded`](EventType::WatchEnded). The client does not keep watchers alive: a watcher that you
+//! drop receives nothing.
 //!
 //! # Sessions
 //!
@@ -68,19 +68,19 @@
 //!
 //! # Names of servers
 //!
-//! Names are resolved again for each connection. Each name is resolved on a separate thread, so that
-//! one that hangs does not delay the others. If the resolver fails, or takes longer than a quarter of a
-//! second, the client also tries the earlier addresses of a name, after all others. Because these
-//! addresses may now belong to another ensemble, the client only resumes its session there: it does not
-//! open a new one, and ignores an answer that the session has expired. Addresses that a name no longer
-//! resolves to are not tried.
+//! Names are resolved again for each connection. Each name is resolved on a separate thread, so that a
+//! name that hangs does not delay the others. If the resolver fails, or takes longer than a quarter of
+//! a second, the client also tries the addresses to which the name was resolved earlier, after all
+//! others. Because these addresses may now belong to another ensemble, the client only resumes its
+//! session there: it does not open a new one, and ignores an answer that the session has expired.
+//! Addresses that a name no longer resolves to are not tried.
 //!
 //! # Leases
 //!
 //! A program that holds something by an ephemeral node must know when to stop relying on it.
 //! [`ZooKeeper::lease`] returns how long the session is certain to live.
 //! [`keep_lease`](ZooKeeper::keep_lease) makes the client renew the lease in time, as long as servers
-//! answer. A client that leads when it is first in the queue acts like this:
+//! answer. For example, a client that leads while it is first in a queue:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -100,8 +100,8 @@
 //! # }
 //! ```
 //!
-//! A session may outlive its lease, for example when the ensemble is down for long. As long as the
-//! session lives, its nodes exist, and no other client can take over what it holds. But the client
+//! A session may outlive its lease, for example when the ensemble is down for a long time. As long as
+//! the session lives, its nodes exist, and no other client can take over what it holds. But the client
 //! cannot be certain of this until the lease is renewed
 //! ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The renewed lease has another term: check again
 //! whether you still hold what you held.
@@ -116,8 +116,8 @@
 //! The feature `sasl` adds SASL by the mechanism DIGEST-MD5, like Java's clients with a
 //! `DigestLoginModule`. `Builder::sasl` takes a user and a password, which have to be in the JAAS
 //! configuration of the servers. The client never sends the password itself, and the server has to
-//! prove that it also has it. This takes two more round trips at the beginning of every connection. An
-//! ACL names a user by the scheme `sasl` and the user's name; see [`Acl`].
+//! prove that it also has the password. This takes two more round trips at the beginning of every
+//! connection. An ACL names a user by the scheme `sasl` and the user's name; see [`Acl`].
 //!
 //! DIGEST-MD5 is old. Without [TLS](#tls), an attacker who can read the connection can try out
 //! passwords, and one who can modify it can change all requests and answers. ZooKeeper 3.10 and later

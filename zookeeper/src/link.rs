@@ -16,7 +16,7 @@ use crate::tls;
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) reason: String,
-    /// Whether TLS failed, not the connection below it.
+    /// Whether TLS failed, rather than the connection below it.
     pub(crate) is_tls: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     is_tls: bool,
 }
 
-/// Bytes that are still to be sent. The thread that has the writer writes for all.
+/// Bytes that are still to be sent. The thread that has the writer also sends the bytes of all others.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     /// The unsent bytes start at `sent`.
@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     sent: usize,
     #[cfg(feature = "tls")]
     tls: Option<Box<rustls::ClientConnection>>,
-    /// Bytes that TLS still has to take.
+    /// Bytes that are still to be passed to TLS.
     #[cfg(feature = "tls")]
     plain: Vec<u8>,
 }
@@ -65,7 +65,7 @@ impl Link {
         self
     }
 
-    /// Returns the right to write, unless another thread has it, which then checks again for more bytes.
+    /// Returns the right to write. If another thread has it, that thread checks again for more bytes.
     pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
         self.writer.try_lock()
     }
@@ -75,7 +75,7 @@ impl Link {
     }
 
     /// Returns whether the reader must check for bytes to send. With TLS, the reader had the right to
-    /// write while it read.
+    /// write while it read, so other threads may have left bytes.
     pub(crate) fn wants_a_look(&self) -> bool {
         #[cfg(feature = "tls")]
         if self.is_tls {
@@ -84,13 +84,13 @@ impl Link {
         self.is_full()
     }
 
-    /// Returns whether this is not the copy in a forked child.
+    /// Returns false for the copy in a forked child.
     fn is_ours(&self) -> bool {
         self.process == sys::process_id()
     }
 
-    /// Sends as much as the socket accepts; in a forked child, nothing. Returns false if trying again now
-    /// is useless.
+    /// Sends as much as the socket accepts; in a forked child, nothing. Returns false if it would be
+    /// useless to try again now.
     pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         if !self.is_ours() {
             return false;
@@ -103,7 +103,7 @@ impl Link {
         }
         match &sent {
             Ok(_) => {}
-            // The reader also detects this, after the earlier answers of the server.
+            // The reader also detects this, after it has read the earlier answers of the server.
             Err(error)
                 if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
                     .contains(&error.kind()) => {}
@@ -120,8 +120,8 @@ impl Link {
         }
     }
 
-    /// Waits for bytes and reads them into `frames`. Returns how many, possibly zero so far, and
-    /// `None` at the end of the stream. An error is an end with a reason to report.
+    /// Waits for bytes and reads them into `frames`. Returns their number, which may be zero, or `None`
+    /// at the end of the stream. An error is an end of the stream with a reason to report.
     pub(crate) fn read(&self, frames: &mut Frames) -> Result<Option<usize>, Broken> {
         #[cfg(feature = "tls")]
         if self.is_tls {
@@ -138,7 +138,7 @@ impl Link {
         }
     }
 
-    /// Like `read`. The bytes may be an incomplete record, or a record for TLS itself.
+    /// Like `read`. It returns zero if the bytes are an incomplete record, or a record for TLS itself.
     #[cfg(feature = "tls")]
     fn read_tls(&self, frames: &mut Frames) -> Result<Option<usize>, Broken> {
         let mut come = [0; 16 * 1024];

@@ -11,8 +11,8 @@ use crate::types::WatchedEvent;
 
 /// A receiver of events: a channel or a callback.
 ///
-/// Clones are the same listener. It receives events until the last clone is dropped, which removes its
-/// watches and subscriptions.
+/// All clones are the same listener. It receives events until the last clone is dropped, which removes
+/// its watches and subscriptions.
 ///
 /// ```
 /// use zoolock_zookeeper::{WatchedEvent, Watcher};
@@ -33,7 +33,7 @@ impl<E: Clone + Send + 'static> Listener<E> {
         Listener { tell: Arc::new(callback) }
     }
 
-    /// Sends each event to the receiver, an unbounded channel.
+    /// Returns a listener that sends each event to the returned receiver, through an unbounded channel.
     #[must_use]
     pub fn channel() -> (Listener<E>, Receiver<E>) {
         let (sender, receiver) = unbounded();

@@ -88,7 +88,7 @@ impl<'a> IntoIterator for &'a Names {
 #[derive(Debug, Clone)]
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct NamesIter<'a> {
-    /// What is left of it.
+    /// The text of the names that are left.
     text: &'a str,
     lengths: slice::Iter<'a, usize>,
 }

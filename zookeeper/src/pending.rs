@@ -12,13 +12,13 @@ use crate::sys::thread::{self, Thread, must_not_wait};
 use crate::sys::{self, Mutex};
 use crate::types::WatchedEvent;
 
-/// The longest time after its deadline at which an answer can arrive.
+/// How long after its deadline a request may still get an answer.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The destination of an answer of any type.
 pub(crate) trait Answered: Send + Sync {
-    /// The server has answered with this code and body, after this transaction. An error ends the
-    /// connection, and the answer is not delivered.
+    /// The server has answered with this code and body. `zxid` is the transaction in the header. An
+    /// error ends the connection, and the answer is not delivered.
     fn answer(&self, code: i32, zxid: i64, body: &[u8]) -> Result<(), Malformed>;
     /// The request ended without an answer of a server, or with an answer that has no body.
     fn settle(&self, result: Result<()>);
@@ -28,7 +28,7 @@ pub(crate) trait Answered: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Decode<T> {
     pub(crate) read: Read<T>,
-    /// The result if the node does not exist, unless that is an error.
+    /// The result if the node does not exist, unless a missing node is an error.
     pub(crate) no_node: fn() -> Option<T>,
     /// The number of operations in a `multi`.
     pub(crate) ops: usize,
@@ -76,7 +76,7 @@ struct Slot<T> {
     asked: Expected,
 }
 
-/// Changes from `Open` to `Done` once. The result is taken out while the mutex is not held.
+/// Changes once, from `Open` to `Done`. The result is taken out while the mutex is not held.
 enum Status<T> {
     Open(Option<Waiter<T>>),
     Done(Result<T>),
@@ -186,12 +186,12 @@ impl<T: Send + 'static> Pending<T> {
     ///
     /// # Errors
     ///
-    /// Those of the operation. [`ErrorKind::WouldBlock`] in a callback of the client.
+    /// Those of the operation, and [`ErrorKind::WouldBlock`] in a callback of the client.
     pub fn wait(self) -> Result<T> {
         // The timer answers at the deadline.
         let latest = self.deadline.map(|deadline| deadline + GRACE);
-        // If it does not, a callback delays the timer, or the request was never sent because its batch
-        // is still being created, perhaps by this thread.
+        // If there is no answer even then, a callback delays the timer, or the request was never sent
+        // because its batch is still being created, perhaps by this thread.
         self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
     }
 
@@ -231,8 +231,8 @@ impl<T: Send + 'static> Pending<T> {
         !matches!(*self.slot.state.lock(), Status::Open(_))
     }
 
-    /// Calls `callback` with the answer: at once if it has arrived, otherwise on the thread that delivers
-    /// it. All other answers wait for that thread, so the callback must not block.
+    /// Calls `callback` with the answer: at once if it has arrived, otherwise on the thread that
+    /// delivers it. All other answers wait for that thread, so the callback must not block.
     pub fn on_done(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
         let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
         let result = self.slot.take_or(|| callback.take().map(Waiter::Callback));

@@ -27,7 +27,7 @@ use crate::types::State;
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may lag behind what \
     this client has seen, or may expect TLS at this port";
 
-/// How many kinds of causes are logged in one outage, because servers may answer anything.
+/// The maximum number of kinds of causes logged in one outage: servers may send anything.
 const KINDS: usize = 100;
 
 /// The settings of connections.
@@ -117,7 +117,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
         }
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
-            // The session is left alone before the next attempt.
+            // Nothing was tried, because the session is left alone until the next attempt.
             None if round.causes.is_empty() => {}
             None => {
                 let causes = round.causes.join("; ");
@@ -147,7 +147,7 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
     said.len() > before
 }
 
-/// Runs one connection until it ends. Warns if the session timeout is not the one that is `known`.
+/// Runs one connection until it ends. Warns if the session timeout is not the `known` one.
 fn connection(
     shared: &Shared,
     transport: &Transport,

@@ -22,7 +22,7 @@ pub(crate) struct Lookup(Arc<dyn Fn(&str) -> Found + Send + Sync>);
 #[derive(Debug)]
 pub(crate) struct Resolver {
     lookup: Lookup,
-    /// Rings with each answer.
+    /// Rings when an answer arrives.
     bell: Arc<Bell>,
     answer: Sender<(String, Found)>,
     answers: Receiver<(String, Found)>,
@@ -34,7 +34,7 @@ impl Resolver {
         Resolver { lookup, bell, answer, answers }
     }
 
-    /// Starts to resolve a name. The thread ends with the answer, even if it is no longer wanted.
+    /// Starts to resolve a name. The thread ends with the answer, whether or not it is still wanted.
     pub(crate) fn ask(&self, name: &str) {
         let (lookup, bell, answer) =
             (self.lookup.clone(), Arc::clone(&self.bell), self.answer.clone());
@@ -55,7 +55,7 @@ impl Resolver {
         }
     }
 
-    /// Returns an answer that has arrived, and its name.
+    /// Returns an answer that has arrived, and the name that it is for.
     pub(crate) fn answer(&self) -> Option<(String, Found)> {
         self.answers.try_recv().ok()
     }

@@ -1,12 +1,12 @@
 //! What a client's threads and callers share: the core behind a mutex, the connection, and the
 //! transport of bytes and answers between them. No callback runs while the mutex is held.
 //!
-//! Two threads deliver outputs and answers, one at a time and in order. The reader delivers those of
-//! frames. The timer delivers those that are due and those of callers. There are two threads, because a
-//! reader that waits for bytes cannot watch the clock; a third thread that delivered all answers would
-//! have to be woken for each of them. Callers only send, because they may hold a mutex that a callback
-//! needs. (When the timer has ended, no other thread is left, and callers deliver their errors
-//! themselves.)
+//! Two threads deliver outputs and answers, one at a time and in order. The reader delivers those that
+//! result from frames. The timer delivers those that are due, and those that result from callers'
+//! requests. There are two threads, because a reader that waits for bytes cannot watch the clock; a
+//! third thread that delivered all answers would have to be woken for each of them. Callers only send,
+//! because they may hold a mutex that a callback needs. (When the timer has ended, no other thread is
+//! left, and callers deliver the errors of their own requests.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ use crate::worker::{Job, Worker};
 const FULL: Duration = Duration::from_millis(1);
 /// How long to wait before trying again to start a thread that the system refused.
 const STUCK: Duration = Duration::from_secs(1);
-/// With this many requests in flight, answers arrive together and wake several threads at once,
-/// which then send again.
+/// From this many requests in flight on, a thread yields before it sends: answers then arrive together
+/// and wake several threads at once, which send again.
 const MANY: usize = 3;
-/// How many log lines may wait for a slow logger, and how many callbacks for one that blocks.
+/// How many log lines may wait for a slow logger, and how many callbacks for one callback that blocks.
 const LINES: usize = 100;
 const CALLBACKS: usize = 10_000;
 /// The target of log lines.
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     /// Wakes the reader while it tries servers.
     pub(crate) dialing: Arc<Bell>,
     subscribers: Mutex<Subscribers>,
-    /// Callbacks, by the instant at which to call them.
+    /// Callbacks, by the instant at which they are due.
     reminders: Mutex<BTreeMap<Instant, Vec<Reminder>>>,
     /// Notified when all outputs were delivered.
     told: Condvar,
@@ -110,7 +110,7 @@ impl Shared {
         &self.hosts.chroot
     }
 
-    /// Reads the core, without changes that cause outputs.
+    /// Reads the core. `look` must not change the core in a way that causes outputs.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut ClientCore) -> T) -> T {
         look(&mut self.state.lock().core)
     }
@@ -124,7 +124,7 @@ impl Shared {
         changed
     }
 
-    /// Sends what is to be sent, and leaves the outputs to the timer.
+    /// Sends the pending bytes, and leaves the outputs to the timer.
     fn send_only<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
             true => self.deliver_aside(inner),
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Calls the callbacks that are due, and returns when the next one is.
+    /// Calls the callbacks that are due, and returns when the next one is due.
     fn remind(&self) -> Option<Instant> {
         let mut reminders = self.reminders.lock();
         while let Some(first) = reminders.first_entry() {
@@ -186,7 +186,7 @@ impl Shared {
         self.alarm.set(when);
     }
 
-    /// Wakes the threads to check again.
+    /// Wakes both threads, so that they check the state again.
     pub(crate) fn wake(&self) {
         self.alarm.set(sys::now());
         self.dialing.ring();
@@ -212,8 +212,8 @@ impl Shared {
 
     // ---- the connection
 
-    /// Locks the state for the reader, which waits until all earlier outputs have been delivered. Never
-    /// called from a callback.
+    /// Waits until all earlier outputs have been delivered, and locks the state. This is for the
+    /// reader, and is never called from a callback.
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
@@ -262,7 +262,7 @@ impl Shared {
         }
         for Answer { slot, code, zxid, body } in answers {
             if let Err(malformed) = slot.answer(code, zxid, &frame[body]) {
-                // Before any output is delivered, so that nothing more is sent on this connection.
+                // Doom the connection before delivering any output, so that nothing more is sent.
                 let reason = format!("bad answer: {malformed}");
                 self.look(|core| core.doom(&reason));
                 slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, reason)));
@@ -272,21 +272,21 @@ impl Shared {
         Ok(is_doomed)
     }
 
-    /// Sends bytes that were left over, after something was read.
+    /// After something was read, sends the bytes that are left over.
     pub(crate) fn send_rest(&self, link: &Link) {
         if link.wants_a_look() {
             self.deliver(self.state.lock());
         }
     }
 
-    /// Sends what is to be sent and delivers the outputs, without the mutex. For the reader.
+    /// Sends the pending bytes and delivers the outputs, without holding the mutex. For the reader.
     fn deliver<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         if self.send_and_look(inner) {
             self.tell_outputs();
         }
     }
 
-    /// Like `deliver`, for all other threads. Does not wait for another thread that is delivering,
+    /// Like `deliver`, for all other threads. Does not wait for a thread that is already delivering,
     /// because a callback may take long.
     fn deliver_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         let answers = inner.core.answers();
@@ -296,7 +296,7 @@ impl Shared {
         self.tell(answers);
     }
 
-    /// Returns whether there are outputs, or the client has ended.
+    /// Sends the pending bytes. Returns whether there are outputs, or the client has ended.
     fn send_and_look<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> bool {
         let is_over = inner.core.is_over();
         if let (true, Some(link)) = (is_over, &inner.link) {
@@ -308,7 +308,7 @@ impl Shared {
     }
 
     /// Delivers the outputs in order. One thread at a time does this, and also delivers those that
-    /// other threads add in the meantime. Only the reader later waits until it has finished.
+    /// other threads add in the meantime. Only the reader waits until this thread has finished.
     fn tell_outputs(&self) {
         let mut inner = self.state.lock();
         inner.has_more = true;
@@ -334,7 +334,7 @@ impl Shared {
 
     fn send<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         while let Some(link) = inner.link.clone() {
-            // The thread that has the writer checks again when it is done.
+            // The thread that has the writer checks again for bytes when it is done.
             let Some(mut writer) = link.try_writer() else {
                 return;
             };
@@ -342,7 +342,7 @@ impl Shared {
                 return;
             }
             if inner.core.under_way() >= MANY {
-                // The thread that has the writer sends the bytes of all others in one write.
+                // While this thread yields, others add their bytes, which it then sends in one write.
                 drop(inner);
                 thread::yield_now();
                 inner = self.state.lock();
@@ -398,7 +398,7 @@ impl Shared {
         }
     }
 
-    /// Has `write` write a line, if the level may be enabled and a thread can be started.
+    /// Lets `write` write a line, if the level may be enabled and a thread can be started.
     pub(crate) fn note_by(&self, level: Level, write: Job) {
         if may_log(level) {
             self.write(write);

@@ -63,11 +63,11 @@ enum Identity {
     Read(Arc<dyn Fn() -> io::Result<Pem> + Send + Sync>),
 }
 
-/// A chain and a key.
+/// A certificate chain and its key.
 type Pem = (Vec<u8>, Vec<u8>);
 
 struct Made {
-    /// What was read for it.
+    /// The chain and the key, if they were read for this configuration.
     pem: Option<Pem>,
     config: Result<Arc<ClientConfig>, String>,
 }
@@ -75,13 +75,14 @@ struct Made {
 impl Tls {
     /// Trusts the system's root certificates, and does not present a client certificate.
     ///
-    /// The first connection reads the roots, once. On Linux they are in the usual places, or in the file
-    /// and the directories that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+    /// The first connection reads the roots, and later ones do not. On Linux they are in the usual
+    /// places, or in the file and the directories that the environment variables `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` name.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts these root certificates, in PEM, instead of the system's. Further calls add to them.
+    /// Trusts these root certificates, in PEM, instead of the system's. Further calls add more roots.
     pub fn roots_pem(self, pem: &[u8]) -> Self {
         self.with(|tls| {
             let mut roots = tls.roots.take().unwrap_or_else(RootCertStore::empty);
@@ -129,7 +130,7 @@ impl Tls {
         })
     }
 
-    /// Expects servers to have a certificate for this name or IP address, instead of that in the
+    /// Expects servers to have a certificate for this name or IP address, instead of the one in the
     /// connect string. Applies to all servers of the client.
     pub fn server_name(self, name: &str) -> Self {
         self.with(|tls| {
@@ -170,15 +171,15 @@ impl Tls {
         Ok(connection)
     }
 
-    /// Returns an encrypted stream over a connection to `host`, for tools that use another protocol
-    /// than that of clients. `host` has no port. The first read or write also performs the handshake,
-    /// and blocks as long as those of `stream` do.
+    /// Returns an encrypted stream over a connection to `host`, for tools that do not use the protocol
+    /// of clients. `host` has no port. The first read or write also performs the handshake, and blocks
+    /// as long as reads and writes of `stream` do.
     ///
     /// # Errors
     ///
-    /// [`BadArguments`](crate::ErrorKind::BadArguments) if a setting is wrong, or if `host` cannot
-    /// be in a certificate. A read or write fails with
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the handshake does.
+    /// [`BadArguments`](crate::ErrorKind::BadArguments) if a setting is wrong, or if `host` cannot be
+    /// in a certificate. A read or write fails with [`InvalidData`](io::ErrorKind::InvalidData) if the
+    /// handshake fails.
     #[doc(hidden)]
     pub fn over<S: io::Read + io::Write>(
         &self,
@@ -266,7 +267,7 @@ impl Tls {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Self {
-        // Clones share the configuration, and must not get this setting.
+        // Clones share the configuration, but this setting must not apply to them.
         self.made = Arc::default();
         let outcome = change(&mut self);
         self.wrong = self.wrong.or(outcome.err());
@@ -297,8 +298,8 @@ fn identity(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     Ok(Arc::new(identity))
 }
 
-/// Returns the provider. It is fixed, so that nothing depends on the one that a program may have
-/// installed.
+/// Returns the cryptography provider. It is fixed, so that nothing depends on the provider that a
+/// program may have installed.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
@@ -418,7 +419,7 @@ fn explain_certificate(error: &CertificateError) -> String {
                 "{certificate} is not valid yet: it becomes valid in {left}, by the clock of this machine"
             )
         }
-        // The usual reason is that the authority was created again with the same name.
+        // The usual reason is that the certificate authority was created again with the same name.
         BadSignature => format!(
             "{certificate} has an invalid signature: was it issued by another authority of the same name?"
         ),

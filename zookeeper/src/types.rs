@@ -11,10 +11,10 @@ pub enum CreateMode {
     Persistent,
     /// The server deletes the node when the session ends.
     Ephemeral,
-    /// As [`Persistent`](Self::Persistent), with a number of ten digits appended to the name. The
-    /// number is one more than that of the previous child.
+    /// As [`Persistent`](Self::Persistent), with a number of ten digits appended to the name, one more
+    /// than the number of the previous child.
     PersistentSequential,
-    /// As [`Ephemeral`](Self::Ephemeral), with such a number.
+    /// As [`Ephemeral`](Self::Ephemeral), with a number appended in the same way.
     EphemeralSequential,
     /// A directory that the server deletes some time after its last child. Needs servers from 3.5.3 on.
     Container,
@@ -22,7 +22,7 @@ pub enum CreateMode {
     /// whole milliseconds from 1 to 2^40 - 1. Needs servers from 3.5.3 on, with
     /// `zookeeper.extendedTypesEnabled`.
     PersistentWithTtl(Duration),
-    /// As [`PersistentWithTtl`](Self::PersistentWithTtl), with such a number.
+    /// As [`PersistentWithTtl`](Self::PersistentWithTtl), with a number appended in the same way.
     PersistentSequentialWithTtl(Duration),
 }
 
@@ -71,7 +71,7 @@ pub struct Stat {
     pub cversion: i32,
     /// How often its ACL was set.
     pub aversion: i32,
-    /// The session that an ephemeral node belongs to, 0 for others.
+    /// The session that an ephemeral node belongs to; 0 for other nodes.
     pub ephemeral_owner: i64,
     /// The length of its data, in bytes.
     pub data_length: i32,
@@ -122,9 +122,9 @@ pub enum SessionEventKind {
     /// The servers have ended the session: its ephemeral nodes and watches are gone.
     Expired,
     /// The certified lease ran out although the client tried to renew it
-    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may still be alive, but the
-    /// client cannot be certain of it. This precedes `Expired`, but has no fixed order with the
-    /// other events.
+    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may still be alive, but the client
+    /// cannot be certain of that. This precedes `Expired`, but may come before or after the other
+    /// events.
     LeaseEnded,
     /// A lease that had ended is certified again, under a new term and in the same session.
     LeaseRenewed,

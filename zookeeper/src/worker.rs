@@ -22,7 +22,7 @@ pub(crate) struct Worker {
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
-    /// A thread takes them out.
+    /// A thread takes the jobs out.
     has_thread: bool,
     dropped: u64,
 }
@@ -32,8 +32,8 @@ impl Worker {
         Arc::new(Worker { name, most, jobs: Mutex::default() })
     }
 
-    /// Queues a job. Returns how many were dropped since the last job that was accepted. If no
-    /// thread can be started, the job waits for the next call of this or of `retry`.
+    /// Queues a job. Returns how many were dropped since the last job that was accepted. If no thread
+    /// can be started, the job waits for the next call of this method or of `retry`.
     pub(crate) fn call(self: &Arc<Self>, job: Job) -> u64 {
         let mut jobs = self.jobs.lock();
         if jobs.waiting.len() >= self.most {

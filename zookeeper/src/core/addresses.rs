@@ -101,7 +101,7 @@ impl Addresses {
         self.names.iter().filter(|name| name.asked.is_some()).map(|name| &*name.name)
     }
 
-    /// Returns the next address that was not tried. Each name has `patience` to be resolved.
+    /// Returns the next address that has not been tried. Each name has `patience` to be resolved.
     /// Earlier addresses come last, and only to resume a session.
     pub(crate) fn next(
         &self,
@@ -204,7 +204,7 @@ mod tests {
             self.addresses.next(is_tried, is_resuming, self.now, PATIENCE)
         }
 
-        /// Returns all targets that may be tried now, either to resume or not.
+        /// Returns all targets that may be tried now, to resume a session or to open one.
         fn all(&mut self, is_resuming: bool) -> Vec<String> {
             let mut all = Vec::new();
             while let Next::Try(target) = self.next(is_resuming) {

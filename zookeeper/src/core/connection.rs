@@ -1,7 +1,7 @@
 //! One connection: its requests in flight, and the request that an answer belongs to. Pure.
 //!
-//! Answers come in the order of the requests, so each must have the number of the oldest one. Pings
-//! and credentials have fixed numbers, and their answers may overtake others.
+//! Answers come in the order of the requests, so each must have the number of the oldest request in
+//! flight. Pings and credentials have fixed numbers, and their answers may overtake others.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) struct Call<S, W> {
     pub(crate) slot: Option<S>,
     pub(crate) effect: Effect<W>,
     pub(crate) deadline: Option<Instant>,
-    /// Whether it is sent again on further connections until it is answered.
+    /// Whether it is sent again on later connections until it is answered.
     pub(crate) repeat: bool,
     /// Whether it was sent on any connection, so that it may be carried out.
     pub(crate) was_sent: bool,
@@ -35,12 +35,12 @@ pub(crate) struct Call<S, W> {
     pub(crate) parts: Vec<Call<S, W>>,
 }
 
-/// The part of a write in a shared transaction; see `gathering`.
+/// Describes a write that may share a transaction; see `gathering`.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
     /// How many operations it has.
     pub(crate) ops: usize,
-    /// The position in its frame of the directory in which it creates a node.
+    /// The range of its frame that contains the directory in which it creates a node.
     pub(crate) created_in: Option<Range<usize>>,
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Credential {
 #[derive(Debug)]
 pub(super) struct Flight<S, W> {
     xid: i32,
-    /// Its number among the vital signs; `None` if it is not a sign of life.
+    /// Its number among the vital signs (see `vitals`); `None` if it is not a sign of life.
     pub(super) sign: Option<u64>,
     pub(super) call: Call<S, W>,
 }
@@ -125,7 +125,7 @@ pub(super) struct Challenged {
 pub(super) struct Connection<S, W> {
     /// `None` once the connection has the session.
     pub(super) greeting: Option<Greeting>,
-    /// The login, after the server granted the session and before the client uses it.
+    /// The login, after the server has granted the session and before the client uses that session.
     #[cfg(feature = "sasl")]
     pub(super) login: Option<Login>,
     /// Whether the server accepted a request on it.
@@ -135,9 +135,9 @@ pub(super) struct Connection<S, W> {
     /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
-    /// How many of these are writes.
+    /// How many of the requests in flight are writes.
     writes: usize,
-    /// How many of these set watches.
+    /// How many of the requests in flight set watches.
     watching: usize,
     auths: VecDeque<Flight<S, W>>,
     pings: VecDeque<u64>,
@@ -167,7 +167,7 @@ impl<S, W> Call<S, W> {
         Call { frame, parts, ..Call::nobodys(OpCode::Multi, |_| {}) }
     }
 
-    /// Returns how many operations it has in a shared transaction.
+    /// Returns how many operations this request has in a shared transaction.
     pub(super) fn ops(&self) -> usize {
         self.share.as_ref().map_or(1, |share| share.ops)
     }
@@ -254,8 +254,8 @@ impl<S, W> Connection<S, W> {
         }
     }
 
-    /// Takes out a request that the server answers out of order, because it does not support it. The
-    /// server then hangs up.
+    /// Takes out a request that the server answers out of order, because it does not support this
+    /// request. The server then hangs up.
     pub(super) fn unknown(&mut self, xid: i32) -> Option<Call<S, W>> {
         let is_it = |flight: &Flight<S, W>| flight.xid == xid && flight.call.parts.is_empty();
         let at = self.in_flight.iter().skip(1).position(is_it)? + 1;
@@ -265,7 +265,7 @@ impl<S, W> Connection<S, W> {
         Some(flight.call)
     }
 
-    /// Ends the watches of this node that requests in flight set, and returns their listeners.
+    /// Ends the watches that requests in flight set on this node, and returns their listeners.
     pub(super) fn take_early(&mut self, path: &str) -> Vec<W>
     where
         W: Clone,
@@ -289,7 +289,7 @@ impl<S, W> Connection<S, W> {
         self.auths.pop_front().ok_or_else(unknown)
     }
 
-    /// Returns the number of the ping that was answered, among the vital signs.
+    /// Returns the number that the answered ping has among the vital signs.
     pub(super) fn pinged(&mut self, body: &Reader<'_>) -> Result<u64, Malformed> {
         body.end()?;
         let unknown = || Malformed("an answer to a ping that was not sent".into());
@@ -310,7 +310,7 @@ impl<S, W> Connection<S, W> {
         })
     }
 
-    /// Returns the requests in flight when the connection ends, as [`calls_mut`](Self::calls_mut).
+    /// Returns the requests in flight when the connection ends, like [`calls_mut`](Self::calls_mut).
     pub(super) fn into_calls(self) -> impl Iterator<Item = Call<S, W>> {
         self.auths.into_iter().chain(self.in_flight).flat_map(|flight| flight.call.into_parts())
     }

@@ -1,11 +1,12 @@
-//! Requests that wait for a shared transaction. While writes of the client are in flight, creates
-//! and deletes that are likely to succeed gather here, and so do those of one batch. The client then
-//! sends them in one `multi`: one request, one entry in the log, one sync. Pure: this module decides
+//! Requests that wait for a shared transaction. While writes of the client are in flight, creates and
+//! deletes that are likely to succeed gather here, and so do those of one batch. The client then sends
+//! them in one `multi`: one request, one entry in the servers' log, one sync. Pure: this module decides
 //! what is sent together, but does not send it.
 //!
-//! Servers answer the requests of a connection in order, and callers rely on that: a list after a
-//! create shows its node. If a transaction is refused, its parts are sent again. Therefore all later
-//! requests wait for its answer, and only a write that shares a transaction may overtake them.
+//! Servers answer the requests of a connection in order, and callers rely on that: a caller that lists
+//! a directory after a create finds the new node. If a transaction is refused, its parts are sent
+//! again. Therefore all later requests wait for its answer, and only a write that shares a transaction
+//! may overtake them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -19,11 +20,11 @@ const MOST: usize = 32;
 /// The maximum number of bytes of these writes. It is halved when a connection ends with a transaction
 /// in flight, because a server hangs up on a request that is too long for it (`jute.maxbuffer`).
 const MOST_BYTES: usize = 32 * 1024;
-/// The lower bound of that number. It still leaves room for several writes; with less, shared
-/// transactions would stop for good.
+/// The lower bound of that maximum. It still leaves room for several writes; with less, the client
+/// would stop sharing transactions for good.
 const LEAST_BYTES: usize = 4096;
-/// The number of bytes is doubled again after this many answered transactions, because most connections
-/// end for another reason.
+/// The maximum is doubled again after this many answered transactions, because most connections end for
+/// another reason.
 const FITTING: u32 = 1000;
 
 /// Requests that wait, in the order in which they are sent.
@@ -61,8 +62,8 @@ impl<S, W> Gathering<S, W> {
         self.in_flight.is_empty() && self.groups.is_empty()
     }
 
-    /// Returns whether a request has to be added, with this number of writes in flight. `is_followed`
-    /// says that a shared write comes next.
+    /// Returns whether a request has to wait here while this many writes are in flight. `is_followed`
+    /// means that a shared write comes next.
     pub(super) fn takes(&self, call: &Call<S, W>, is_followed: bool, writes: usize) -> bool {
         let gathers = call.share.is_some() && (is_followed || writes >= ENOUGH);
         gathers || !self.is_empty()
@@ -80,9 +81,9 @@ impl<S, W> Gathering<S, W> {
     }
 
     /// Takes out the writes that are to be sent next, if any may be sent while this number of writes is
-    /// in flight. They are a transaction unless there is only one. The requests after a transaction wait
-    /// until it has been [answered](Gathering::answered); those after a single write are returned with
-    /// it.
+    /// in flight. They form a transaction unless there is only one write. The requests after a
+    /// transaction wait until it has been [answered](Gathering::answered); those after a single write
+    /// are returned with it.
     pub(super) fn next(&mut self, writes: usize) -> Option<Group<S, W>> {
         if writes >= ENOUGH || (writes > 0 && self.may_grow()) {
             return None;
@@ -100,14 +101,14 @@ impl<S, W> Gathering<S, W> {
         Some(group)
     }
 
-    /// Returns whether the next transaction is smaller than one in flight. It should then wait for
-    /// further writes, of callers that have just received their answers.
+    /// Returns whether the next transaction is smaller than one in flight. If so, it should wait for
+    /// more writes, from callers that have just received their answers.
     fn may_grow(&self) -> bool {
         let most = self.in_flight.iter().map(|one| one.parts).max().unwrap_or(0);
         self.groups.len() == 1 && self.groups[0].parts.len() < most
     }
 
-    /// Returns the requests behind the oldest transaction in flight, which has been answered.
+    /// Returns the requests that waited for the oldest transaction in flight, which has been answered.
     pub(super) fn answered(&mut self) -> Vec<Call<S, W>> {
         let Some(answered) = self.in_flight.pop_front() else {
             return Vec::new();
@@ -162,8 +163,7 @@ impl<S, W> Group<S, W> {
     }
 }
 
-/// Returns the directory in which this write creates a node whose czxid is its own there, if it
-/// creates one.
+/// If this write creates a node, returns the directory in which no other node may get the same czxid.
 fn created_in<S, W>(call: &Call<S, W>) -> Option<&[u8]> {
     call.frame.get(call.share.as_ref()?.created_in.clone()?)
 }

@@ -87,7 +87,7 @@ impl Host {
         Some(SocketAddr::new(address, self.port))
     }
 
-    /// Reads a trimmed entry. The error is a text that continues the entry.
+    /// Reads a trimmed entry. The error is a text to append to the entry.
     fn parse(entry: &str) -> Result<Host, String> {
         if let Some(bracketed) = entry.strip_prefix('[') {
             let (address, rest) = bracketed.split_once(']').ok_or("has no closing bracket")?;

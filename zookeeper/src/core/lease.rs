@@ -3,9 +3,9 @@
 //!
 //! The lease is not "the last answer plus the session timeout". A follower that is cut off from its
 //! leader answers reads for seconds, but the leader, which alone expires sessions, is not notified of
-//! them. The follower reports signs of life to the leader in its answers to the leader's pings, one
-//! every half tick. An answered *write* proves that the follower was connected to the leader when the
-//! write was sent.
+//! these reads. The follower reports signs of life to the leader in its answers to the leader's pings,
+//! one every half tick. An answered *write* proves that the follower was connected to the leader when
+//! the write was sent.
 //!
 //! Therefore a request counts only when a later write has also been answered. That write must be sent
 //! at least half a tick after the answer to the request. A session timeout is at least two ticks
@@ -31,10 +31,9 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns whether it should be replaced, although it has not settled yet, by another one with
-    /// these instants: the other one would renew the lease for much longer, and settles hardly later.
-    /// When a server that stalled continues, it answers requests from the whole stall at once, the
-    /// oldest first.
+    /// Returns whether this sample should be replaced, although it has not settled yet, by one with
+    /// these instants, which would renew the lease for much longer and settles hardly later. When a
+    /// server that stalled continues, it answers all requests from the stall at once, the oldest first.
     fn is_worse_than(&self, sent: Instant, settles: Instant) -> bool {
         let longer = sent.saturating_duration_since(self.sent.monotonic);
         let later = settles.saturating_duration_since(self.settles);
@@ -44,12 +43,12 @@ impl Sample {
 
 /// The lease of one session, over its connections.
 ///
-/// It runs for `T - T/50` from the sending of the newest certified request. Two samples are
-/// enough: when `newer` is answered, `older` is already old enough for a write that is sent now.
+/// The lease lasts for `T - T/50` from the instant at which the newest certified request was sent. Two
+/// samples are enough: when `newer` is answered, a write that is sent now can already certify `older`.
 #[derive(Debug)]
 pub(crate) struct Lease {
     timeout: Duration,
-    /// The timeout that the certified request was sent under; a resume may bring another.
+    /// The session timeout when the certified request was sent; a resumed session may have another.
     granted: Duration,
     certified: Moment,
     older: Sample,
@@ -102,7 +101,7 @@ impl Lease {
         self.newer = sample;
     }
 
-    /// Ends the lease with its session.
+    /// Ends the lease, because its session has ended.
     pub(crate) fn end_now(&mut self) {
         self.over = true;
     }
@@ -132,8 +131,8 @@ impl Lease {
         self.length().saturating_sub(now.at_most_since(self.certified))
     }
 
-    /// Like `remaining`, for callers that report the result: from then on, a lease that was over
-    /// stays over.
+    /// Like `remaining`, for callers that report the result. A lease that is over when this is called
+    /// stays over from then on.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
         // The lease ended according to a clock other than the monotonic one.
@@ -187,18 +186,18 @@ impl Lease {
         }
     }
 
-    /// Returns when a write is due to keep the lease going: as soon as it certifies the older of
-    /// the uncertified samples. An earlier write would certify nothing. A fixed time after the last
-    /// write would not be enough: with frequent short locks, too little of the lease could be left
-    /// to reconnect.
+    /// Returns when a write is due to keep the lease going: as soon as it can certify the older of the
+    /// uncertified samples. An earlier write would certify nothing. A fixed time after the last write
+    /// would not be enough: with frequent short locks, too little of the lease could be left to
+    /// reconnect.
     pub(crate) fn write_due(&self) -> Instant {
         let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
         let next = if older_is_certified { &self.newer } else { &self.older };
         next.settles
     }
 
-    /// Returns when any answer is due as the next sample. If the newest sample was answered late, and a
-    /// request that is sent now can still replace it, that is at once.
+    /// Returns when a request is due whose answer is the next sample. It is due at once if the newest
+    /// sample was answered late, and a request that is sent now can still replace it.
     pub(crate) fn sample_due(&self, now: Instant) -> Instant {
         let answered = self.newer.settles - self.step();
         let took = answered.saturating_duration_since(self.newer.sent.monotonic);

@@ -39,7 +39,7 @@ pub(crate) enum OpCode {
 pub(crate) const CREATE: i32 = 1;
 
 impl OpCode {
-    /// Returns whether the leader proposes it to the quorum.
+    /// Returns whether the leader proposes this operation to the quorum.
     pub(crate) fn is_write(self) -> bool {
         use OpCode::{Create2, CreateContainer, CreateTtl, Delete, Multi, SetAcl, SetData};
         matches!(self, Create2 | CreateContainer | CreateTtl | Delete | SetData | SetAcl | Multi)
@@ -83,8 +83,8 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Returns the range in the frame of a create request that contains the directory: the path up to the
-/// last slash. The operation begins at `begin`.
+/// Returns where in the frame of a create request the directory is: the path up to the last slash. The
+/// operation begins at `begin`.
 pub(crate) fn directory_at(frame: &[u8], begin: usize) -> Range<usize> {
     let path = Reader(frame.get(begin..).unwrap_or_default()).buffer().unwrap_or_default();
     let length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(path.len());
@@ -277,7 +277,7 @@ pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
     reader.end().map(|()| connected)
 }
 
-/// The length of the header of every other frame, in bytes.
+/// The length of the header of every frame except the answer to [`connect`], in bytes.
 pub(crate) const HEADER: usize = 16;
 /// The length of the header of an operation of a `multi`, and of its result.
 pub(crate) const MULTI_HEADER: usize = 9;
@@ -370,9 +370,9 @@ pub(crate) enum MultiResult<'a> {
     Failed(i32),
 }
 
-/// Returns where the results of each part are in the answer to a `multi`, or `None` if it was
-/// refused. `parts` are the requests, and their numbers of operations. The result of a single
-/// operation begins where it does in the answer to that operation alone.
+/// Returns where the results of each part are in the answer to a `multi`, or `None` if the `multi` was
+/// refused. `parts` contains the code of each request and its number of operations. The range of a
+/// single operation begins where its answer would begin if it had been sent alone.
 pub(crate) fn multi_results(
     frame: &[u8],
     parts: impl Iterator<Item = (OpCode, usize)>,

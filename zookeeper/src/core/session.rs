@@ -34,16 +34,16 @@ use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, SessionKey
 const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// A server has at most this long to open a new session.
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
-/// After this many handshakes in a row without an answer, over twice the life of the session, the
-/// client checks whether the session exists at all. Checking more often would keep it alive.
+/// After this many handshakes in a row without an answer, and without a connection for twice the
+/// session timeout, the client checks whether the session exists. More checks would keep it alive.
 const REFUSALS: u32 = 6;
 
-/// Something to deliver: in the order in which it was created, before the answers of later frames, and
-/// never while a mutex is held. Therefore a session event precedes the answers of its connection, and
-/// an event of a node precedes the answer that shows the change.
+/// Something to deliver. Outputs are delivered in the order in which they were created, before the
+/// answers of later frames, and never while a mutex is held. Therefore a session event precedes the
+/// answers of its connection, and an event of a node precedes the answer that shows the change.
 #[derive(Debug)]
 pub(crate) enum Output<S, W> {
-    /// The end of a request without the body of an answer.
+    /// The result of a request that ends without the body of an answer.
     Answer(S, Result<(), Error>),
     Watched(Vec<W>, EventType, String),
     Session(SessionEvent),
@@ -54,7 +54,7 @@ pub(crate) enum Output<S, W> {
 pub(crate) struct Answer<S> {
     pub(crate) slot: S,
     pub(crate) code: i32,
-    /// The last transaction that the server had applied: for a write, its own.
+    /// The last transaction that the server had applied; for a write, the write itself.
     pub(crate) zxid: i64,
     /// Where its body is in the frame.
     pub(crate) body: Range<usize>,
@@ -72,7 +72,7 @@ struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     No,
-    /// Closing until its deadline, over another connection if needed.
+    /// Closing until the caller's deadline, over another connection if needed.
     Patient,
     /// Closing on this connection or not at all.
     Hasty,
@@ -125,7 +125,7 @@ struct Outage {
     reason: Option<Arc<str>>,
     /// Handshakes in a row that servers ended without an answer.
     refusals: u32,
-    /// The server of this connection, or of the last, refused the SASL user.
+    /// The server of this connection, or of the last one, refused the SASL user.
     is_refused: bool,
 }
 
@@ -208,7 +208,7 @@ impl<S, W: Listen> Core<S, W> {
         (id != 0).then(key)
     }
 
-    /// Sets the credentials of each connection, before the first one.
+    /// Sets the credentials for all connections, before the first one.
     pub(crate) fn know(&mut self, credentials: Vec<Credential>) {
         self.settings.credentials = credentials;
     }
@@ -333,12 +333,12 @@ impl<S, W: Listen> Core<S, W> {
         self.tries.next(now.monotonic, self.long())
     }
 
-    /// Returns the session timeout, or a longer time if that is too short for any network.
+    /// Returns the session timeout or, if that is too short for any network, a longer time.
     fn long(&self) -> Duration {
         self.timeout().max(PATIENCE_MIN)
     }
 
-    /// Notes that a request with the session may reach a server now.
+    /// Notes that a request that names the session may reach a server now.
     fn touch(&mut self, now: Moment) {
         if self.session.id != 0 {
             self.tries.touched(now.monotonic);
@@ -372,7 +372,7 @@ impl<S, W: Listen> Core<S, W> {
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
         let timeout = match self.closing {
             Closing::No => i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
-            // The handshake lets the session live for another timeout, and the close may get lost.
+            // The handshake extends the session by this timeout, and the close may get lost.
             _ => 1,
         };
         let Identity { id, password, zxid } = &self.session;
@@ -432,7 +432,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Only handshakes could keep the session alive for longer, and none was sent since then.
+            // Only later handshakes could keep the session alive for longer, and none was sent.
             self.tries.untouched();
         }
         if connection.is_open() {
@@ -512,7 +512,7 @@ impl<S, W: Listen> Core<S, W> {
         self.finish(None, Ok(()));
     }
 
-    /// Ends the client. `slot` is the caller that closed it.
+    /// Ends the client. `slot` belongs to the caller that closed it.
     fn finish(&mut self, slot: Option<S>, result: Result<(), Error>) {
         if self.is_over() {
             return;
@@ -571,7 +571,7 @@ impl<S, W: Listen> Core<S, W> {
         self.send_gathered(now);
     }
 
-    /// Sends a request, or adds it to those that are gathered. `is_followed` says that a shared write
+    /// Sends a request, or adds it to those that are gathered. `is_followed` means that a shared write
     /// comes next.
     fn enter(&mut self, call: Call<S, W>, is_followed: bool, now: Moment) {
         self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
@@ -623,8 +623,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the session. With a slot, the answer comes when the servers have ended the session or
-    /// at the deadline. Without one, it ends on this connection or not at all.
+    /// Closes the session. With a slot, the answer comes when the servers have ended the session, or at
+    /// the deadline. Without a slot, the session is closed on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
             return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
@@ -639,8 +639,8 @@ impl<S, W: Listen> Core<S, W> {
         self.limit_close();
     }
 
-    /// Limits a close without a connection to the life of the session. Afterwards the servers have
-    /// ended the session, and connecting again would be useless.
+    /// While there is no connection, limits closing to the life of the session. After that, the servers
+    /// have ended the session, and connecting again would be useless.
     fn limit_close(&mut self) {
         let (end, idle) = (self.outage.since + self.timeout(), !self.is_open());
         for call in

@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 
 /// The longest time between two handshakes.
 const APART: Duration = Duration::from_secs(1);
-/// Between the handshakes of useful connections, it is at most the session timeout divided by this
-/// number, so that a lease outlives it.
+/// Between the handshakes of useful connections, that time is at most the session timeout divided by
+/// this number, so that a lease outlives it.
 const SHARE: u32 = 8;
-/// The time between two handshakes grows: it is the time since the last useful connection, divided by
-/// this number.
+/// Without useful connections, the time between two handshakes grows: it is the time since the last
+/// useful connection, divided by this number.
 const PART: u32 = 16;
-/// How many useful connections may end soon, one after another, before the next handshake is delayed.
+/// How many useful connections in a row may end soon before the next handshake is delayed.
 const FREE: u32 = 16;
-/// The first of these delays, counted from one handshake to the next. It doubles with each further
-/// connection that ends soon.
+/// The first of these delays, counted from one handshake to the next. The delay doubles with each
+/// further connection that ends soon.
 const FIRST: Duration = Duration::from_millis(50);
 
 /// The attempts since the last useful connection.
@@ -34,8 +34,8 @@ pub(crate) struct Tries {
     /// When a server last accepted a request. Before the first request, when the client was
     /// created.
     used: Instant,
-    /// When these attempts began: at the last useful moment, with a new session, or with the first
-    /// handshake after a pause.
+    /// When these attempts began: when a server last accepted a request, with a new session, or with
+    /// the first handshake after a pause.
     since: Instant,
     /// When a server may last have received a handshake of the session, in these attempts.
     touched: Option<Instant>,
@@ -69,7 +69,7 @@ impl Tries {
         self.since = now;
     }
 
-    /// Notes that a request with the session may reach a server now.
+    /// Notes that a request that names the session may reach a server now.
     pub(crate) fn touched(&mut self, now: Instant) {
         self.touched = Some(now);
     }
@@ -97,7 +97,7 @@ impl Tries {
     /// Returns when the next handshake may be sent: now, or later.
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
-        // Each connection may be useful for a moment.
+        // Each connection may have been useful, but only for a moment.
         let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
         if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
             let longest = APART.min(timeout / SHARE);
@@ -123,8 +123,8 @@ impl Tries {
         now < self.since + timeout / 2
     }
 
-    /// Returns when a connection must end unless it has become useful. If it begins late, it has a
-    /// quarter of the session timeout.
+    /// Returns when a connection must end unless it has become useful. A connection that begins late
+    /// has a quarter of the session timeout.
     pub(crate) fn end(&self, timeout: Duration) -> Instant {
         self.since + timeout + timeout / 4
     }

@@ -1,4 +1,4 @@
-//! The vital signs of a connection: whether it is alive, and what to send to find out. It contains the
+//! The vital signs of a connection: whether it is alive, and what to send to find out. They include the
 //! lease and the instants of requests in flight. Pure: the time is an input.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub(crate) struct Vitals {
 struct Sign {
     sent: Moment,
     write: bool,
-    /// The request that its answer certifies if the leader takes part.
+    /// The request that the answer to this one certifies if the leader takes part.
     settled: Moment,
 }
 
@@ -113,13 +113,13 @@ impl Vitals {
 
     /// Returns whether the connection may go on.
     ///
-    /// Normally a request may wait until two thirds of the session timeout after the last answer,
-    /// and for a third at least. A slow disk must not make every client reconnect at once, and a
-    /// third is needed to resume the session elsewhere.
+    /// Normally a request may stay unanswered until two thirds of the session timeout after the last
+    /// answer, but for at least a third. A slow disk must not make every client reconnect at once, and
+    /// a third is needed to resume the session elsewhere.
     ///
-    /// While something is held, a request may wait for a third. It may wait for a quarter once the
-    /// lease has been due for that long. It may wait for a fifth once at most a fifth is left of the
-    /// lease, because reconnecting needs that much.
+    /// While something is held, a request may stay unanswered for only a third of the session timeout.
+    /// That becomes a quarter once the lease has been due for renewal for that long, and a fifth once
+    /// at most a fifth of the timeout is left of the lease, because reconnecting needs that much.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
         let third = timeout / 3;

@@ -32,7 +32,7 @@ const CHUNK: usize = 32 * 1024;
 /// never while there are fewer than this.
 const SWEEP: usize = 64;
 
-/// The watches that are set, or are set again on the next connection.
+/// The watches that are set, or will be set again on the next connection.
 #[derive(Debug)]
 pub(crate) struct Watches<W> {
     by_path: BTreeMap<String, Ears<W>>,

@@ -34,7 +34,7 @@ impl Put for Vec<u8> {
         self.push(value.into());
     }
 
-    /// A buffer that is too long for a length field also makes the frame too long, which is refused.
+    /// A buffer that is too long for its length field also makes the frame too long to be sent.
     fn put_buffer(&mut self, bytes: &[u8]) {
         self.put_int(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
         self.extend_from_slice(bytes);
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a buffer. A length of -1 is a null, which counts as empty.
+    /// Reads a buffer. A length of -1 stands for null, which counts as empty.
     pub(crate) fn buffer(&mut self) -> Result<&'a [u8], Malformed> {
         match self.int()? {
             -1 => Ok(&[]),

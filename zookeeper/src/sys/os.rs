@@ -45,7 +45,7 @@ pub fn program() -> String {
     format!("{name}/{}", std::process::id())
 }
 
-/// Returns the number of this process. A forked child has another one.
+/// Returns the process id of this process. A forked child has another one.
 #[inline]
 pub fn process_id() -> u32 {
     std::process::id()
@@ -62,7 +62,7 @@ pub fn reached_if(is: bool, _: &'static str) -> bool {
     is
 }
 
-/// Returns how long a timer waits for an event that normally arrives sooner in another way. The
+/// Returns how long a timer waits for an event that is normally detected earlier in another way. The
 /// simulation makes this time so long that it detects all code that relies on the timer.
 #[inline(always)]
 pub fn fallback(times: u32) -> u32 {

@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
-/// Makes a send return at once, and return an error instead of raising a signal if the other side
-/// has closed the connection.
+/// Makes sending return at once, and return an error instead of raising a signal if the other side has
+/// closed the connection.
 const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A connection, or an attempt to make one.
@@ -27,7 +27,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether it is established. From then on it can be read.
+    /// Returns whether the connection is established. From then on it can be read.
     ///
     /// # Errors
     /// Why the connection cannot be established.

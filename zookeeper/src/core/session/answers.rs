@@ -150,7 +150,8 @@ impl<S, W: Listen> Core<S, W> {
         if let Some((event_type, path)) = message::event(body)? {
             self.outbox.counts.events += 1;
             if event_type != EventType::NodeChildrenChanged {
-                // A server that sets watches reports what has happened to the nodes before it answers.
+                // A server that sets watches first reports what has already happened to the nodes, and
+                // then answers.
                 let early = self.connection.iter_mut().flat_map(|known| known.take_early(path));
                 for listener in early {
                     self.watches.add(WatchKind::Data, path.to_owned(), listener);
@@ -219,7 +220,7 @@ impl<S, W: Listen> Core<S, W> {
             self.used(now);
         }
         if self.lease().term() > term {
-            // The lease may have run out and been renewed since the last check.
+            // The lease may have run out and been renewed since the last check of the lease.
             if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
             }
@@ -235,7 +236,7 @@ impl<S, W: Listen> Core<S, W> {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // A busy server may renew it soon; there is still time to go to another one.
+            // A busy server may renew the lease soon; there is still time to go to another server.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
@@ -285,8 +286,8 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     /// Returns the answers for the callers of a request. After a shared transaction, sends the requests
-    /// that have waited for its answer. If it was refused, first sends its parts again, each in its own
-    /// request, so that only the parts that cannot succeed fail.
+    /// that have waited for its answer. If the transaction was refused, first sends its parts again,
+    /// each in its own request, so that only the parts that cannot succeed fail.
     fn distribute(
         &mut self,
         call: Call<S, W>,
@@ -299,7 +300,7 @@ impl<S, W: Listen> Core<S, W> {
             |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
         let bodies = match call.parts.len() {
             0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
-            // An error code applies to all of them, and has no body.
+            // An error code applies to all parts, and its answer has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
             _ => {
                 message::multi_results(frame, call.parts.iter().map(|part| (part.code, part.ops())))

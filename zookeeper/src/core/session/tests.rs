@@ -58,7 +58,7 @@ fn request_numbers_wrap_around_and_skip_reserved_ones() {
     }
 }
 
-/// Only handshakes could keep the session, and none was sent.
+/// Only handshakes could keep the session alive, and none was sent.
 #[test]
 fn client_retries_at_once_after_a_silence_on_a_used_connection() {
     let start = Moment::now();

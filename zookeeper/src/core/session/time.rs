@@ -151,7 +151,7 @@ impl<S, W: Listen> Core<S, W> {
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
-        // Answers to these requests may still arrive, so they keep their positions.
+        // Answers to these requests may still arrive, so the requests keep their positions.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }

@@ -129,8 +129,8 @@ impl State {
                 return;
             }
             let mut streams = self.streams.lock();
-            // Checked while the mutex is held, so that `cut` closes every connection that was
-            // accepted before.
+            // `is_shut` is checked while the mutex is held, so that `cut` closes every connection that
+            // was accepted before.
             if !self.is_shut.load(Ordering::SeqCst) {
                 streams.extend(stream.try_clone());
                 let serving = Arc::clone(self);
@@ -151,8 +151,8 @@ impl State {
         let mut greeting = Reader(&greeting);
         let (_version, _zxid) = (greeting.int().unwrap(), greeting.long().unwrap());
         let (timeout, known) = (greeting.int().unwrap(), greeting.long().unwrap());
-        // Recorded before the answer is sent, so that a test that has noticed the answer also finds
-        // the request.
+        // The request is recorded before the answer is sent, so that a test that has noticed the answer
+        // also finds the request.
         let session = {
             let ensemble = self.ensemble.lock();
             self.asked.lock().push(known);
