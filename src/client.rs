@@ -27,8 +27,8 @@ pub use builder::ClientBuilder;
 ///
 /// # When it ends
 /// [`close`](Client::close) ends the session, and with it every hold. Dropping the last clone, lock
-/// and guard does the same, but does not wait for the servers' answer. If a process exits without
-/// doing either, the servers end the session one session timeout later.
+/// and guard of a client does the same, but does not wait for the answer. If a process exits
+/// without doing either, the servers end the session one session timeout later.
 ///
 /// # Example
 /// ```no_run
@@ -47,7 +47,7 @@ pub use builder::ClientBuilder;
 #[must_use = "the session ends when the last clone is dropped"]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
-    /// `<host>/<process id>`. The default identity is this and the thread.
+    /// `<host>/<process id>`. The default identity consists of this text and the thread.
     process: Arc<str>,
     pub(crate) builder: Arc<ClientBuilder>,
 }
@@ -89,7 +89,7 @@ impl Client {
     }
 
     /// Returns the id of the current session, which is also in every [`Contender`] of this client.
-    /// `None` before the first session.
+    /// Returns `None` before the first session.
     #[must_use]
     pub fn session_id(&self) -> Option<i64> {
         Some(self.inner.requests.session_id()).filter(|id| *id != 0)
@@ -102,7 +102,7 @@ impl Client {
         self.inner.subscribers.subscribe()
     }
 
-    /// Returns counts since the client was created.
+    /// Returns what the client has counted since it was created.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
@@ -110,12 +110,13 @@ impl Client {
 
     /// Returns the holders and waiters of the lock at `path`, in order. The lock may be of any
     /// type, and its nodes of any client. Nodes that other programs created for other purposes are
-    /// left out. Empty if there are none. Costs one list request and one
-    /// read for each contender; blocks for at most a session timeout.
+    /// left out. The list is empty if there are none. Costs one list request and one read for each
+    /// contender; blocks for at most a session timeout.
     ///
-    /// If one node may not be read, the whole call returns [`Error::PermissionDenied`].
+    /// If the client may not read one of the nodes, the whole call returns
+    /// [`Error::PermissionDenied`].
     ///
-    /// The answer may be out of date when it arrives. Use it for display and for
+    /// The answer may be out of date when it arrives. Use the answer for display and for
     /// [`revoke`](Client::revoke), but not to decide who may act.
     ///
     /// ```no_run
@@ -137,8 +138,8 @@ impl Client {
 
     /// Returns the paths directly below `directory` at which there can be locks, sorted by their
     /// bytes. `directory` may be `/`. A free lock cannot be distinguished from other nodes;
-    /// therefore, all nodes are returned except contenders. `zoolock list -r` shows all locks of a
-    /// tree. Costs one list request; blocks for at most a session timeout.
+    /// therefore, all paths are returned except those of contenders. `zoolock list -r` shows all
+    /// locks of a tree. Costs one list request; blocks for at most a session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -157,9 +158,9 @@ impl Client {
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
-    /// holder of the lock at `path`, of any type. Use it in programs that do not hold the lock but
-    /// were given the token. If the lock has several holders (readers, or permits of a semaphore),
-    /// the token may belong to any of them.
+    /// holder of the lock at `path`, of any type. Use this in programs that do not hold the lock
+    /// but were given the token. If the lock has several holders (readers, or permits of a
+    /// semaphore), the token may belong to any of them.
     ///
     /// Unlike [`contenders`](Client::contenders), this is not misled by a server that lags: the
     /// answer is no older than the call. But it may be outdated as soon as it arrives, so it cannot
@@ -183,19 +184,19 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// including a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
+    /// also if the server has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn verify_token(&self, path: impl AsRef<str>, token: u64) -> Result<bool> {
         verify(&self.inner.requests, &LockPath::parse_node(path.as_ref())?, token)
     }
 
-    /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
-    /// holder decides whether to release it. It receives the request through
+    /// Asks a holder to release the lock, by writing `__REVOKE__` to the holder's node, as Curator
+    /// does. The holder decides whether to release it. It receives the request through
     /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
     /// connection is currently down. Blocks for at most a third of the session timeout.
     ///
-    /// The request reaches only this contender. This does not work for an
+    /// The request reaches only this contender. It cannot be sent to the holder of an
     /// [`EphemeralLock`](crate::EphemeralLock), because the node of the next holder has the same
-    /// name, and may already be there when the write arrives. End the session of its holder
+    /// name, and may already be there when the write arrives. End the session of that holder
     /// instead.
     ///
     /// # Errors
@@ -212,15 +213,16 @@ impl Client {
         })
     }
 
-    /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. If
-    /// another node has replaced it, that node is not deleted. **The next contender is admitted at
-    /// once, and the old holder may still be at work** until it detects the loss. Use this only if
-    /// that process is certainly dead, or if the resource checks [fencing
-    /// tokens](crate::Hold::fencing_token). A waiter that is alive queues again, behind the others.
+    /// Takes the lock from a holder, or the queue position from a waiter, by deleting the
+    /// contender's node. If another node has replaced it, the new node is not deleted. **The next
+    /// contender is admitted at once, and the old holder may still be at work** until it detects
+    /// the loss. Use this only if that process is certainly dead, or if the resource checks
+    /// [fencing tokens](crate::Hold::fencing_token). A waiter that is alive queues again, behind
+    /// the others.
     ///
     /// This does not work for an [`EphemeralLock`](crate::EphemeralLock). The node of the next
-    /// holder has the same name, and the old holder might delete it before it detects its loss. End
-    /// the session of the holder instead.
+    /// holder has the same name, and the old holder might delete that node before it detects its
+    /// loss. End the session of the holder instead.
     ///
     /// Costs two requests; blocks for at most a third of the session timeout.
     ///
@@ -254,12 +256,12 @@ impl Client {
         })
     }
 
-    /// Returns the data of the node at `path` and its version, for a
-    /// [`Transaction`](crate::Transaction), or `None` if there is no node. Each write increments
-    /// the version, and a new node has 0. If a lock of this client
-    /// is held, the answer is no older than the writes of earlier holders. Costs one request; the
-    /// first read after a resumed session costs two, one of them a write that the servers refuse.
-    /// Blocks for at most a third of the session timeout.
+    /// Returns the data and the version of the node at `path`, or `None` if there is no node. A
+    /// [`Transaction`](crate::Transaction) can require the version. Each write increments the
+    /// version, and a new node has 0. If a lock of this client is held, the answer is no older than
+    /// the writes of earlier holders. Costs one request; the first read after a resumed session
+    /// costs two, one of them a write that the servers refuse. Blocks for at most a third of the
+    /// session timeout.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
@@ -292,8 +294,8 @@ impl Client {
 
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
-    /// return [`Error::Closed`]. Closing again is allowed, and returns `Ok` even if the servers
-    /// could not be notified.
+    /// return [`Error::Closed`]. Closing a client again is allowed, and returns `Ok` even if the
+    /// servers could not be notified.
     ///
     /// Blocks until the servers have ended the session, after which others can hold its locks, and
     /// for at most one session timeout. Without a connection it waits for the next one, until one
@@ -315,13 +317,13 @@ impl Client {
         self.inner.close(after).map_err(|_| Error::CloseTimeout { after })
     }
 
-    /// Returns the identity in the nodes of the calling thread.
+    /// Returns the identity that is written to the nodes of the calling thread.
     pub(crate) fn identity(&self) -> Arc<str> {
         if let Some(identity) = &self.builder.identity {
             return Arc::clone(identity);
         }
         let (process, thread) = (&self.process, thread::current());
-        // The number is available only as text: `ThreadId(7)`.
+        // The number of a thread is available only as text: `ThreadId(7)`.
         let id = format!("{:?}", thread.id());
         let number = id.trim_matches(|character: char| !character.is_ascii_digit());
         format!("{process}/{}#{number}", thread.name().unwrap_or_default()).into()

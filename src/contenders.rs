@@ -14,19 +14,19 @@ use crate::base::sys;
 use crate::base::wait::Until;
 use crate::session::{Failure, Requests};
 
-/// The directories below a semaphore's path: `locks` has the waiters, `leases` the permits.
+/// The directories below a semaphore's path: `locks` contains the waiters, `leases` the permits.
 pub(crate) const LOCKS: &str = "locks";
 pub(crate) const LEASES: &str = "leases";
 
 /// How many requests to read nodes are sent at a time.
 const AT_ONCE: usize = 100;
 
-/// A node of a list.
+/// A node that a list named.
 #[derive(Debug, Clone)]
 struct Znode {
     /// Empty for a lock that is a single node.
     name: String,
-    /// Its data. `None` if it has vanished since the list.
+    /// The node's data. `None` if the node has vanished since the list.
     found: Option<(Vec<u8>, Stat)>,
 }
 
@@ -63,11 +63,11 @@ pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Con
     look(requests, path, &until).map_err(|failure| requests.error(path.as_str(), failure))
 }
 
-/// Returns whether the current holder of the lock at `path`, or one of several, has this token.
+/// Returns whether a current holder of the lock at `path` has this token.
 ///
 /// A follower may lag, and its answers may be outdated. But the answer to a write arrives after
-/// everything that the leader did before it. Later answers of the same server are therefore no
-/// older than the call.
+/// everything that the leader did before that write. Later answers of the same server are therefore
+/// no older than the call.
 pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result<bool> {
     requests.require_connection(path.as_str())?;
     let until = Until::within(requests.patience());
@@ -102,8 +102,8 @@ fn look(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Conte
     if !has_parts || names.iter().any(contends) {
         return Ok(queue(path, read(requests, path, those(&names, contends), until)?));
     }
-    // The permits come first: if a permit's queue node is missing from the later list, the permit
-    // is held, or gone.
+    // The permits are listed first: if a permit's queue node is missing from the later list, the
+    // permit is held, or gone.
     let part = |part, contends: fn(&str) -> bool| {
         let directory = path.below(part);
         let (names, _) = list(requests, &directory, until)?;
@@ -151,13 +151,13 @@ fn read(
 }
 
 /// Returns the contenders of a lock with a queue. A node that has vanished still counts as ahead of
-/// the others: its thread may have replaced it with a read node that it created while it had the
+/// the others: its thread may have replaced it with a read node, which it created while it had the
 /// write lock.
 fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
     let with_place = |node: Znode| Some((place(&node)?, node));
     let mut nodes: Vec<_> = nodes.into_iter().filter_map(with_place).collect();
     nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
-    // The kinds of all contenders before the current place, and of those at this place.
+    // The kinds of all contenders before the current place (queue position), and of those at it.
     let (mut ahead, mut beside): (Vec<LockKind>, Vec<LockKind>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
@@ -176,8 +176,8 @@ fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
     contenders
 }
 
-/// Orders normal sequence numbers first, by number, then other sequence numbers by creation.
-/// `None` for a node without a place, or if its place cannot be known any more.
+/// Returns a node's place. Normal sequence numbers come first, by number; the others follow, by
+/// creation. `None` if the node has no place, or if that can no longer be determined.
 fn place(node: &Znode) -> Option<(u8, i64)> {
     match names::sequence(&node.name)? {
         sequence if names::is_normal(sequence) => Some((0, sequence.into())),
@@ -186,7 +186,7 @@ fn place(node: &Znode) -> Option<(u8, i64)> {
 }
 
 /// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each
-/// by one of its nodes.
+/// represented by one of its nodes.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
     let turns = queue(path, turns);
     let acquiring = turns.first().filter(|turn| turn.holds);
@@ -232,7 +232,7 @@ fn single(path: &LockPath, node: Znode) -> Option<Contender> {
     let data = node.found.as_ref().map(|(data, _)| &**data);
     let identity = data.and_then(data::decode_single).map(|(_, identity)| identity.to_owned());
     let node = Znode { name: String::new(), ..node };
-    // Other programs create ephemeral nodes for other purposes.
+    // Other programs may have created an ephemeral node for another purpose.
     let kind = if identity.is_some() { LockKind::Ephemeral } else { LockKind::Exclusive };
     let own = contender(path, kind, true, node)?;
     Some(Contender { identity: identity.or(own.identity), ..own })

@@ -1,15 +1,15 @@
-//! Pages for operators, services, and users of other libraries. They contain documentation only. The
-//! [crate's page](crate) has everything that a program needs to know.
+//! Pages for operators, services, and users of other libraries. This module contains documentation
+//! only. The [crate's page](crate) has everything that a program needs to know.
 //!
 //! - [Operating](operating): settings of servers and clients, observability, log lines, what happens
 //!   to held locks in outages, limits, stuck locks, stability.
 //! - [Kubernetes](kubernetes): probes, the end of a pod, servers in the cluster, a reaper.
 //! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its
 //!   lock.
-//! - [Services](services): a lock for each request: readiness, outages, errors, callers that
-//!   disconnect, several items, names, shutdown. Jobs from cron.
-//! - [Asynchronous programs](asynchronous): the blocking locks in tasks: guards, cancelled waits,
-//!   threads, losses, leadership.
+//! - [Services](services): a lock for each request, with readiness, outages, errors, callers that
+//!   disconnect, several items, names and shutdown. Jobs from cron.
+//! - [Asynchronous programs](asynchronous): how to use the blocking locks in tasks: guards,
+//!   cancelled waits, threads, losses, leadership.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
 //! - [With other clients](other_clients): programs in other languages that can share a lock.
 //! - [Curator](from_curator), for Java: its names and ours, and how to move a fleet step by step.
@@ -19,8 +19,8 @@
 
 // Each link of a page has two definitions, and the first one that a renderer reads is used. rustdoc
 // reads `links.txt` first, whose definitions lead to items. A forge reads only the definitions at
-// the end of the page, which lead to files. `tests/api` checks both. The same is true of pictures:
-// rustdoc serves no files, so `pictures.txt` contains them.
+// the end of the page, which lead to files. `tests/api` checks both. Pictures have two definitions
+// for the same reason: rustdoc serves no files, so `pictures.txt` contains them.
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/pictures/pictures.txt")]

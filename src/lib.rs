@@ -12,8 +12,8 @@
 //! | [`EphemeralLock`] | exclusive lock that is a single node, without a queue | any thread |
 //! | [`Leadership`] | runs a function in one process at a time | itself, after each term |
 //!
-//! All calls block and may be made from any thread. No async runtime is needed. This page is a
-//! tour, in the order in which a program needs these things. The [guide] has pages for
+//! All calls block and may be made from any thread. No async runtime is needed. This page is a tour
+//! of the crate, in the order in which a program needs its parts. The [guide] has pages for
 //! [operators](guide::operating), [services](guide::services) and [asynchronous
 //! programs](guide::asynchronous), and for users of [Curator](guide::from_curator),
 //! [kazoo](guide::from_kazoo) and [`parking_lot`](guide::from_parking_lot).
@@ -82,8 +82,8 @@
 //! | only for the servers' answers | `try_acquire()` | `try_lock()` |
 //! | to release: only for the servers' answers | `release()`, or drop | `unlock()` |
 //!
-//! `lock()` acquires the lock without a guard. Nothing but `unlock()` releases it then, not even a
-//! panic.
+//! `lock()` acquires the lock without a guard. After that, nothing but `unlock()` releases the
+//! lock, not even a panic.
 //!
 //! `Ok(None)` and `Ok(false)` mean that another contender was ahead. If the client cannot find out
 //! whether there is one, because it has no connection, the call returns [`Error::Disconnected`].
@@ -100,8 +100,8 @@
 //! release works in the reverse order.
 //!
 //! A clone of a lock is the same object. Two objects at one path exclude each other: each has its
-//! own hold, and the other can neither detect nor unlock it. A request handler may therefore create
-//! a lock for each request: this costs no more than sharing one.
+//! own hold, which the other object can neither detect nor unlock. A request handler may therefore
+//! create a lock for each request: this costs no more than sharing one.
 //!
 //! ```text
 //!  threads of a process          ZooKeeper, one node per process at a time
@@ -199,8 +199,8 @@
 //! ```
 //!
 //! - A *Suspended* hold is still yours: no other client can have the lock. [`Hold::valid_for`]
-//!   returns what is left of the lease. When a connection breaks, that is between about half of T
-//!   and all of it. When packets are lost silently, the client notices later, and as little as a
+//!   returns what is left of the lease. When a connection breaks, between about half of T and all
+//!   of T is left. When packets are lost silently, the client notices later, and as little as a
 //!   quarter of T is left. The client reconnects and resumes its session, usually within
 //!   milliseconds. The nodes belong to the session, which is why the hold is then *Held* again.
 //! - A hold is also *Lost* when an operator deletes its node, or when its client is closed. A lost
@@ -268,7 +268,7 @@
 //! # }
 //! ```
 //!
-//! A database does that with one row for each lock, in a table `fence`:
+//! A database can do this with a table `fence`, which has one row for each lock:
 //!
 //! ```sql
 //! -- 1. Register, and commit. If that changes no row, a later holder has registered: stop.
@@ -283,7 +283,7 @@
 //! COMMIT;
 //! ```
 //!
-//! It is not enough to compare tokens only in the write. [The
+//! Comparing tokens only in the write is not enough. [The
 //! guide](guide::guarded_writes#what-lives-elsewhere) explains why.
 //!
 //! Data in nodes of the same ZooKeeper ensemble needs no token: the servers carry out the writes of
@@ -299,9 +299,9 @@
 //! # Readers and writers
 //!
 //! A [`DistributedRwLock`] has a reading and a writing side, and each of them is a [`Lock`].
-//! Readers share the lock, a writer has it alone, and both are served in the order of their calls.
-//! A thread that holds the write lock may also take the read lock, and may continue to read after
-//! it unlocks the write lock.
+//! Readers share the lock, a writer has it alone, and all of them are served in the order of their
+//! calls. A thread that holds the write lock may also take the read lock, and may continue to read
+//! after it unlocks the write lock.
 //!
 //! # Semaphores
 //!
@@ -318,14 +318,14 @@
 //! # Observability
 //!
 //! - [`Client::contenders`] lists the holders and waiters of a lock in order, including the queue
-//!   position of a waiting call. [`Client::paths_below`] returns the paths at which
-//!   to look for more.
+//!   position of a waiting call. [`Client::paths_below`] returns the paths at which there may be
+//!   more locks.
 //! - [`Client::revoke`] asks a holder to release the lock. The holder receives the request through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] checks whether a fencing token belongs to the current holder.
 //! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] report on the connection.
-//! - An [`observer`] is notified how long calls waited, how long locks were held, and how both
-//!   ended. The feature `metrics` has one for Prometheus.
+//! - An [`observer`] is notified of each call and each hold: how long it lasted, and how it ended.
+//!   The feature `metrics` has one for Prometheus.
 //! - [Operating](guide::operating) explains what to monitor, what log lines mean, and what to do
 //!   when a lock is stuck.
 //!
@@ -337,7 +337,7 @@
 //! The [nodes](guide::names) are those of Curator's recipes. Java programs can therefore use the
 //! same locks. With some care, so can programs that use kazoo, go-zookeeper and zookeeper-client.
 //! [With other clients](guide::other_clients) has a table of the combinations that work, those that
-//! are not safe, and the tests that demonstrate it.
+//! are not safe, and the tests that demonstrate this.
 //!
 //! # Testing your own code
 //!
@@ -392,16 +392,17 @@
 //! - **Round trips** must be much shorter than the session timeout. A hold survives round trips of
 //!   up to an eighth of it. If they take a sixth of it or more, the lease ends before a heartbeat
 //!   can renew it.
-//! - **Old servers.** Servers before 3.5.3 are not supported. Those before 3.6 do not keep the
-//!   order after 2,147,483,647 acquisitions in one directory. [Names](guide::names) has more.
-//! - **Quota.** A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for
-//!   at paths of 20 bytes. A node counts until it is certain that the servers do not have it. This
-//!   includes nodes that are being deleted, nodes that the servers refuse to delete, and nodes
-//!   whose create requests were not answered. Beyond the quota, calls return
+//! - **Old servers.** Servers before 3.5.3 are not supported. Servers before 3.6 do not keep
+//!   contenders in order after 2,147,483,647 acquisitions in one directory. [Names](guide::names)
+//!   has more.
+//! - **Quota.** A client may have 896 KiB of node paths at a time. This is enough for 10,000 locks,
+//!   held or waited for, at paths of 20 bytes. A node counts until it is certain that the servers
+//!   do not have it. This includes nodes that are being deleted, nodes that the servers refuse to
+//!   delete, and nodes whose create requests were not answered. Beyond the quota, calls return
 //!   [`Error::LimitExceeded`].
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
-//!   sends nothing. In the child, each [`Hold`] is over, and a guard can be dropped; other calls,
-//!   and dropping the client, may wait forever.
+//!   sends nothing. In the child, each [`Hold`] is over. The child may drop a guard; if it makes
+//!   other calls or drops the client, it may wait forever.
 
 mod base;
 mod client;

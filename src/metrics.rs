@@ -1,6 +1,6 @@
 //! Metrics of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which exports
-//! them to Prometheus and other systems. Needs the feature `metrics`. The crate's version is 0.24:
-//! a recorder for another version receives nothing.
+//! them to Prometheus and other systems. Needs the feature `metrics`. The version of `metrics` is
+//! 0.24: a recorder for another version receives nothing.
 //!
 //! Pass a [`MetricsObserver`] to the client's builder. Call [`record_client`] before each read of
 //! the metrics. The example `prometheus` does both. Install the recorder before the first call for
@@ -47,8 +47,8 @@ use crate::session::ClientState;
 #[derive(Debug, Default)]
 pub struct MetricsObserver(());
 
-/// The counters, and the values of their labels. Once a lock is used, each value is counted from
-/// zero on: otherwise, the first loss would not be an increase.
+/// The counters, and the values of their labels. Once a lock is used, the counter of each value
+/// starts at zero: otherwise, the first loss would not appear as an increase.
 const COUNTERS: [(&str, &str, &[&str]); 2] = [
     (
         "zoolock_acquisitions_total",
@@ -81,7 +81,7 @@ impl MetricsObserver {
     }
 }
 
-/// Counts a call for this lock, or a hold of it, that ended in this way.
+/// Counts a call for this lock, or a hold of it, with this outcome.
 fn count(lock: &'static str, name: &str, outcome: &str) {
     for (counter, label, values) in COUNTERS {
         for &value in values {

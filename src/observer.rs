@@ -1,4 +1,4 @@
-//! Measurements: how long calls waited, how long locks were held, and how both ended.
+//! Measurements: how long calls waited and locks were held, and how calls and holds ended.
 //!
 //! An [`Observer`] is notified of every call for a lock of its client, and of the end of every
 //! hold. It receives the [kind](LockKind) of the lock, and the [name](crate::LockOptions::name)
@@ -43,18 +43,18 @@
 //!   acquired the lock. Each acquired hold is reported again at its end, to
 //!   [`ended`](Observer::ended).
 //! - If the owner of a lock locks it again, neither that call nor its unlock is reported. If
-//!   threads [hand off](crate::LockOptions::local_handoffs) a lock, each thread reports that it
-//!   acquired the lock and that its hold ended.
+//!   threads [hand off](crate::LockOptions::local_handoffs) a lock, each of them reports that it
+//!   acquired the lock, and later that its hold ended.
 //! - Permits of a semaphore that are taken together are one hold. The members of a
 //!   [`MultiLock`](crate::MultiLock) are reported separately.
 //!
 //! # On which thread
-//! Calls and releases are reported on their own threads, before they return, with no mutex held. An
-//! observer may therefore use the client and its locks, including the lock in the report. Callers
-//! wait for a slow observer. If a release finds its node deleted, it reports that loss. A thread of
-//! the client reports any other loss soon after it was detected, whether or not the holder unlocks.
-//! Reports of two threads come in any order. If the observer panics, it is called again the next
-//! time; the panic has no other effect.
+//! Calls and releases are reported on the threads that make them, before they return, and with no
+//! mutex locked. An observer may therefore use the client and its locks, including the lock in the
+//! report. Callers wait for a slow observer. If a release finds its node deleted, it reports that
+//! loss. A thread of the client reports any other loss soon after it was detected, whether or not
+//! the holder unlocks. Reports from different threads arrive in any order. If the observer panics,
+//! it is still called the next time; the panic has no other effect.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -102,9 +102,8 @@ pub struct Called<'a> {
     pub waited: Duration,
     /// How many contenders, including holders, were ahead on the servers when the call queued. For
     /// a semaphore: how many calls were waiting. Waiting threads of this process do not count.
-    /// `None` if the call did not queue, because another thread handed off the lock to it, or
-    /// because it only tried to get permits of a semaphore, or if it ended before the number was
-    /// known.
+    /// `None` in three cases: another thread handed off the lock to the call, the call only tried
+    /// to get permits of a semaphore, or it ended before the number was known.
     pub queue: Option<usize>,
     /// How the call ended.
     pub outcome: CallOutcome<'a>,
@@ -158,7 +157,7 @@ pub struct Ended<'a> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldOutcome {
-    /// Its owner released it, and the release reported no loss. With
+    /// The owner released the hold, and the release reported no loss. With
     /// [`background_release`](crate::LockOptions::background_release), if a loss is found later,
     /// only [`Stats::holds_lost`](crate::Stats::holds_lost) counts it.
     Released,
@@ -215,8 +214,8 @@ impl Report {
         Report { observed, begun: sys::now(), waits, queue: Cell::default() }
     }
 
-    /// Records how many contenders were ahead. The first value above zero is kept. With zero, the
-    /// call acquires its lock at once, or has lost its session and queues again.
+    /// Records how many contenders were ahead. The first value above zero is kept. If the number is
+    /// zero, the call acquires its lock at once, or has lost its session and queues again.
     pub(crate) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         if self.queue.get().is_none_or(|ahead| ahead == 0) {
             self.queue.set(Some(count()));

@@ -1,6 +1,6 @@
-//! Ends the sessions of processes that have died. A thread or a daemon waits for their death
-//! (`listener`); a client registers with it over a Unix socket (`line`). Any program that has a
-//! client's `registration` can also end the session.
+//! Ends the sessions of processes that have died. The reaper, a thread or a daemon, waits for their
+//! death (`listener`); a client registers with the reaper over a Unix socket (`line`). Any other
+//! program that has a client's `registration` can also end that client's session.
 
 #[cfg(not(zoolock_simulation))]
 mod line;

@@ -1,5 +1,5 @@
-//! Settings of a client from the environment. This module turns them into a builder, and does not
-//! depend on what the builder does.
+//! Settings of a client from the environment. This module turns the settings into a builder, and
+//! does not depend on what the builder does with them.
 
 use std::env;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ pub(crate) const CACERT: &str = "ZOOKEEPER_CACERT";
 pub(crate) const CERT: &str = "ZOOKEEPER_CERT";
 pub(crate) const KEY: &str = "ZOOKEEPER_KEY";
 
-/// In bytes.
+/// The maximum size of a file, in bytes.
 #[cfg(feature = "tls")]
 const LONGEST_FILE: u64 = 1 << 20;
 
@@ -65,7 +65,7 @@ impl ClientBuilder {
     /// error. This call reads the PEM files, but does not connect.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the name of the variable; it never shows a secret.
+    /// [`Error::InvalidArgument`] with the name of the variable; the text never contains a secret.
     /// [`connect`](Self::connect) reports what is wrong with the list of servers.
     pub fn from_env() -> Result<ClientBuilder> {
         ClientBuilder::from_vars(|name| env::var_os(name))
@@ -124,16 +124,16 @@ impl ClientBuilder {
     }
 }
 
-/// Returns variables with which another process can reach the servers as a client does. `None` if
-/// its settings cannot be expressed that way: TLS settings that are not from files, or credentials
-/// that `ZOOKEEPER_AUTH` cannot represent, such as a SASL user with a colon.
+/// Returns variables with which another process can reach the servers as this builder's client
+/// does. `None` if the settings cannot be expressed that way: TLS settings that are not from files,
+/// or credentials that `ZOOKEEPER_AUTH` cannot represent, such as a SASL user with a colon.
 pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
     let mut vars = builder.tls_vars.clone();
     #[cfg(feature = "tls")]
     if vars.is_empty() && builder.tls_settings().is_some() {
         return None;
     }
-    // One of them is enough to close a session.
+    // One of the credentials is enough to close a session.
     let auth = builder.auth.first();
     let auth = auth.map(|(scheme, secret)| [scheme.as_bytes(), b":", secret].concat());
     #[cfg(feature = "sasl")]
@@ -188,7 +188,7 @@ impl Value {
         }
     }
 
-    /// Returns the content of the file that this names, and whether all users may open it.
+    /// Returns the content of the file that this variable names, and whether all users may open it.
     #[cfg(feature = "tls")]
     fn read(&self) -> Result<(Vec<u8>, bool)> {
         read(&self.text).map_err(|error| self.wrong(format!("{:?}: {error}", self.text)))
@@ -248,7 +248,7 @@ fn sasl(_: ClientBuilder, auth: &Value, _: &[u8]) -> Result<ClientBuilder> {
 #[cfg(feature = "tls")]
 fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let mut tls = zookeeper::Tls::new();
-    // For a process with another current directory.
+    // A process that gets these variables may have another current directory.
     let absolute = |file: &OsString| std::path::absolute(file).map_or(file.clone(), Into::into);
     let named = [&cacert, &cert, &key].into_iter().flatten();
     let named = named.map(|file| (file.name.to_owned(), absolute(&file.text)));

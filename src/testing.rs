@@ -1,9 +1,9 @@
 //! For tests of programs that use these locks: a ZooKeeper server in the test's own process,
-//! without Java. A test can cause every way in which a hold ends, within milliseconds.
+//! without Java. A test can end a hold in every way that is possible, within milliseconds.
 //!
 //! A [`Server`] has a separate tree and listens on a free port of the loopback interface. Clients
-//! are real ones: code that works on this server works on an ensemble. Each client stands for a
-//! process.
+//! are real ones: code that works on this server works on an ensemble. In a test, each client
+//! stands for a process.
 //!
 //! | what happens to the program | how | its holds |
 //! |---|---|---|
@@ -15,16 +15,16 @@
 //! | it holds the lock for longer than [allowed](crate::LockOptions::hold_at_most) | nothing to call | [`HeldTooLong`](LossReason::HeldTooLong) |
 //! | its client is closed | [`Client::close`] | [`ClientClosed`](LossReason::ClientClosed) |
 //! | all servers are down | [`stop`](Server::stop), then [`start_again`](Server::start_again) | as when its connection breaks |
-//! | another process is first | a second [`client`](Server::client) | |
+//! | another process has the lock | a second [`client`](Server::client) | |
 //!
 //! A test never needs to sleep: [`Hold::ended`] is ready when a hold is over, [`Client::subscribe`]
 //! reports changes of the connection, and the methods here return when the client has detected the
 //! change.
 //!
-//! A program that stops its work while suspended can rely on this: when [`Client::subscribe`] sends
-//! [`Suspended`](crate::ClientState::Suspended), [`Hold::state`] already returns it. A release
-//! without a connection returns at once. The node is deleted on the next connection, or ends with
-//! the session.
+//! A program that stops its work while it is suspended can rely on one thing: when
+//! [`Client::subscribe`] sends [`Suspended`](crate::ClientState::Suspended), [`Hold::state`]
+//! already returns `Suspended`. A release without a connection returns at once. The node is deleted
+//! on the next connection, or ends with the session.
 //!
 //! The server behaves like ZooKeeper 3.9.5. It has no quotas, no nodes with a time to live, no
 //! four-letter words and no SASL. Its ACL schemes are `world`, `auth`, `digest` and `ip`, and its
@@ -185,7 +185,7 @@ use crate::session::ClientState;
 #[cfg(doc)]
 use crate::session::HoldState;
 
-/// How often a state is checked without an event.
+/// How often a state is checked if there is no event.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A ZooKeeper server in this process. Dropping it ends the server and all its connections.
@@ -229,13 +229,13 @@ impl Server {
         self.builder().connect()
     }
 
-    /// Returns a builder for a client with other settings. It has 10 s to connect, even if its
-    /// session is shorter.
+    /// Returns a builder for a client with other settings. The client has 10 s to connect, even if
+    /// its session timeout is shorter.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder(self.connect_string()).connect_timeout(Duration::from_secs(10))
     }
 
-    /// Breaks the connection of a client, and all later ones that it makes, until
+    /// Breaks the connection of a client, and every connection that it makes later, until
     /// [`resume`](Server::resume). The client's holds are suspended when this returns, and lost
     /// when their leases end. Shortly after that the session ends, and the server grants the locks
     /// to others.
@@ -249,8 +249,8 @@ impl Server {
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
-    /// Lets a suspended client connect again. If its session lives, holds whose leases run are held
-    /// again.
+    /// Lets a suspended client connect again. If its session is still alive, the holds whose leases
+    /// have not run out are held again.
     ///
     /// Blocks until the client has a session again. The client tries every tenth of the session
     /// timeout, and at least about every second. While the server is [stopped](Server::stop) this
@@ -269,7 +269,7 @@ impl Server {
     ///
     /// Blocks until the client has detected this and has its next session, which takes little time.
     /// A client without a connection, or of a [stopped](Server::stop) server, cannot detect it. In
-    /// that case only the other clients notice, and this returns at once.
+    /// that case, only the other clients notice, and this call returns at once.
     ///
     /// # Panics
     /// If the client belongs to another server.
@@ -292,7 +292,8 @@ impl Server {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such node, or if it has children.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
-        // Otherwise the client first checks after a quarter of the session timeout.
+        // Otherwise, the client does not check the node before a quarter of the session timeout has
+        // passed.
         hold.watch_now();
         let deleted = self.server.delete(&hold.znode());
         deleted.map_err(|refused| Error::invalid("hold", format!("its node: {refused}")))?;
@@ -316,8 +317,8 @@ impl Server {
         self.is_stopped.store(true, Ordering::SeqCst);
     }
 
-    /// Continues with all nodes and sessions that existed. Does not wait for the clients to
-    /// reconnect, which takes them about a second at most.
+    /// Lets the stopped server continue with all nodes and sessions that existed. Does not wait for
+    /// the clients to reconnect, which takes them about a second at most.
     pub fn start_again(&self) {
         self.is_stopped.store(false, Ordering::SeqCst);
         self.server.start_again();
@@ -327,7 +328,7 @@ impl Server {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits until a client is in such a state, or closed.
+    /// Waits until a client is closed, or in a state for which `is_it` returns true.
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let changes = client.subscribe();
         while !is_it(client.state()) && client.state() != ClientState::Closed {

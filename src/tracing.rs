@@ -12,9 +12,9 @@
 //! | `a lock was lost` | warn | the same |
 //!
 //! `kind` is the [kind](crate::LockKind::as_str) of lock, `name` its
-//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is that of
-//! [`CallOutcome::as_str`] or [`HoldOutcome::as_str`]. `waited` and `held` are seconds. The event for a call
-//! belongs to the span in which the thread made the call.
+//! [`LockOptions::name`](crate::LockOptions::name), and `outcome` is the result of
+//! [`CallOutcome::as_str`] or [`HoldOutcome::as_str`]. `waited` and `held` are seconds. The event
+//! for a call belongs to the span in which the thread made the call.
 //!
 //! The observer cannot create spans: it is called when a wait is over, and a span of the crate
 //! `tracing` cannot begin in the past. The example `opentelemetry_spans` exports OpenTelemetry

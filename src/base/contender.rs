@@ -1,5 +1,5 @@
-//! Holders and waiters, from the view of other clients, and what they request. This module is plain
-//! data.
+//! The holders and waiters of a lock, as the servers list them to any client, and what they
+//! request. This module is plain data.
 
 use std::time::SystemTime;
 
@@ -11,10 +11,10 @@ use crate::base::kind::LockKind;
 pub struct Contender {
     /// The lock's path.
     pub path: String,
-    /// The node's name below that path. It is empty for an [`EphemeralLock`](crate::EphemeralLock),
-    /// whose path is the node.
+    /// The node's name below the lock's path. It is empty for an
+    /// [`EphemeralLock`](crate::EphemeralLock), whose only node is at the lock's path itself.
     pub node: String,
-    /// The number at the end of the name, if the name ends in a number.
+    /// The number at the end of the node's name, if the name ends in one.
     pub sequence: Option<i64>,
     /// The kind of the lock, as the node shows it: a
     /// [`DistributedReentrantLock`](crate::DistributedReentrantLock) looks like a
@@ -25,7 +25,7 @@ pub struct Contender {
     /// The identity in the node's data. It is `None` if the data are not text, or if they are a
     /// revocation request that the contender has not received yet.
     pub identity: Option<String>,
-    /// The limit of the semaphore object that took this permit. `None` for everything else, and for
+    /// The limit of the semaphore object that took this permit. `None` for all other locks, and for
     /// other libraries' permits.
     pub limit: Option<u32>,
     /// Whether a client has [requested](crate::Client::revoke) that the contender release the lock.
@@ -35,8 +35,8 @@ pub struct Contender {
     pub session: i64,
     /// When the node was created, by the server's clock.
     pub since: SystemTime,
-    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its current hold, or of the hold
-    /// that it will get.
+    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of the contender's current hold, or
+    /// of the hold that it will get.
     pub token: u64,
 }
 

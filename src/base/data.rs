@@ -8,7 +8,8 @@ use uuid::Uuid;
 /// uses the same data.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Precedes the holder's identity in its answer to a request, so that the identity stays readable.
+/// Precedes the identity in a holder's answer to such a request, so that the identity stays
+/// readable.
 const REVOKED: &str = "__REVOKE__ ";
 
 /// Returns the data of a new single node.
@@ -16,14 +17,15 @@ pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
     format!("{id} {identity}").into_bytes()
 }
 
-/// Returns the id and the identity of this library's single node.
+/// Returns the id and the identity in the data of a single node that this library created.
 pub(crate) fn decode_single(data: &[u8]) -> Option<(&str, &str)> {
     let said = str::from_utf8(data).ok()?.split_once(' ');
     said.filter(|(id, _)| Uuid::try_parse(id).is_ok())
 }
 
-/// Returns the data that the holder of a queued node writes after a request, because the request
-/// replaced its identity. The answer is not itself a request.
+/// Returns the data with which the holder of a queued node answers a request. The request has
+/// overwritten the holder's identity, and the answer restores it. The answer is not itself a
+/// request.
 pub(crate) fn answer(identity: &str) -> Vec<u8> {
     [REVOKED, identity].concat().into_bytes()
 }
@@ -32,7 +34,7 @@ pub(crate) fn answer(identity: &str) -> Vec<u8> {
 pub(crate) struct Said {
     /// A client has requested that the holder release the lock.
     pub(crate) asked: bool,
-    /// The identity, if the data are text. It may be any other text.
+    /// The identity, or any other text that the data contain. `None` if they are not text.
     pub(crate) identity: Option<String>,
 }
 

@@ -15,8 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a call failed.
 ///
 /// A lock that is taken is *not* an error: `try_lock` and its variants return `Ok(false)` or
-/// `Ok(None)`. If they cannot find out, because there is no live connection, they return
-/// [`Error::Disconnected`].
+/// `Ok(None)`. If there is no live connection, the calls cannot find out whether the lock is taken,
+/// and return [`Error::Disconnected`].
 ///
 /// | error | what to do |
 /// |---|---|
@@ -38,7 +38,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// [`kind`](Error::kind) groups the errors by the answer that a service gives to its own client.
 /// [`is_retryable`](Error::is_retryable) returns whether the call can be repeated, and
-/// [`is_maybe_done`](Error::is_maybe_done) whether its outcome is unknown.
+/// [`is_maybe_done`](Error::is_maybe_done) returns whether the outcome of the call is unknown.
 ///
 /// The texts are in lower case, without a full stop. Each text names the object, what is wrong with
 /// it, and the cause. Because the text already includes the cause, [`source`](StdError::source)
@@ -46,8 +46,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// A lock cannot be at this path. ZooKeeper's rules apply to any path: it is absolute, and does
-    /// not contain empty parts, the parts `.` and `..`, control or private characters, or
+    /// A lock cannot be at this path. ZooKeeper's rules apply to any path: a path is absolute, and
+    /// does not contain empty parts, the parts `.` and `..`, control or private characters, or
     /// characters above U+FFEF. This crate adds four rules. The path is neither the root nor below
     /// `/zookeeper`. Each part has at most 255 bytes, and the whole path, without the chroot, at
     /// most 4096. A part must not have the name [of a contender](crate::guide::names#paths). Calls
@@ -56,7 +56,7 @@ pub enum Error {
     InvalidPath {
         /// The path that the caller passed.
         path: String,
-        /// The rule that it breaks, and the position.
+        /// The rule that the path breaks, and where.
         reason: String,
     },
     /// An argument other than a path, or a setting, cannot be used.
@@ -67,12 +67,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// No server of the list could be used when the client was created.
+    /// No server in the list could be used when the client was created.
     #[non_exhaustive]
     Connect {
         /// The connect string.
         hosts: String,
-        /// The answer of each server that was tried.
+        /// The answer of each server that the client has tried.
         cause: String,
         /// The step that failed, as an enum for programs.
         failure: ConnectFailure,
@@ -87,13 +87,13 @@ pub enum Error {
     /// The servers did not confirm `Client::close` in time.
     #[non_exhaustive]
     CloseTimeout {
-        /// The limit of the wait. It counts from the call, or from the end of the connection if
-        /// that was earlier.
+        /// The limit of the wait. The time counts from the call, or from when the connection broke
+        /// if that was earlier.
         after: Duration,
     },
     /// The client cannot find out whether the lock is free. Either there is no live connection, or
-    /// it broke before the answer arrived, or the call timed out before the answer without having
-    /// found another contender ahead. The client reconnects by itself: call again. The call has
+    /// it broke before the answer arrived, or the call timed out before the answer arrived and had
+    /// not found another contender ahead. The client reconnects by itself: call again. The call has
     /// changed nothing, and holds nothing.
     #[non_exhaustive]
     Disconnected {
@@ -103,8 +103,8 @@ pub enum Error {
     /// The answer to a write was lost. The servers may have carried out the write, or may still do
     /// so. Returned by [`Transaction::commit`](crate::Transaction::commit),
     /// [`Client::revoke`](crate::Client::revoke), [`Client::break_lock`](crate::Client::break_lock)
-    /// and [`Registration::end_session`](crate::Registration::end_session). If a release gets no
-    /// answer, that is not an error, because the client repeats the deletion until the node is
+    /// and [`Registration::end_session`](crate::Registration::end_session). A release that gets no
+    /// answer does not return an error, because the client repeats the deletion until the node is
     /// gone.
     #[non_exhaustive]
     MaybeDone {
@@ -192,7 +192,7 @@ pub enum Error {
     },
 }
 
-/// The kind of failure that an [`Error`] is, grouped by how a service responds to it.
+/// A kind of [`Error`]. The kinds differ in how a service responds to the failure.
 ///
 /// The numbers are suggested HTTP status codes. If [`is_maybe_done`](Error::is_maybe_done) is true,
 /// answer 504 instead: the client of the service has to read before it tries again.
@@ -201,11 +201,11 @@ pub enum Error {
 pub enum ErrorKind {
     /// The servers cannot be reached, or have not answered in time. Answer 503, and try again.
     Unavailable,
-    /// A limit of this library was reached, or a server throttles its clients. Answer 503 or 429,
-    /// and try again later.
+    /// A limit of this library was reached, or a server throttles the requests of its clients.
+    /// Answer 503 or 429, and try again later.
     Busy,
     /// The lock was lost. Answer 503. If [`commit`](crate::Transaction::commit) returned the error,
-    /// the servers did not carry out its writes.
+    /// the servers did not carry out the transaction's writes.
     Lost,
     /// The program itself cancelled the call, or closed the client. Answer 503.
     Cancelled,
@@ -224,9 +224,9 @@ pub enum ErrorKind {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// The certified lease ran out before the client received another answer from the servers. They
-    /// may have expired the session and granted the lock to the next contender. The other cause is
-    /// that the servers reported the end of the session, which an operator can end early.
+    /// The certified lease ran out before the client received another answer from the servers,
+    /// which may have expired the session and granted the lock to the next contender. This is also
+    /// the reason if the servers reported that the session is over: an operator can end it early.
     LeaseExpired,
     /// Another client deleted the node that represents the hold.
     NodeDeleted,
@@ -323,15 +323,16 @@ impl Error {
 
     /// Returns whether the outcome is unknown: the servers may have carried out the call, or may
     /// still do so. True for [`Error::MaybeDone`] and [`Error::CloseTimeout`]. If this is false for
-    /// an error of [`commit`](crate::Transaction::commit), it is certain that none of its writes
-    /// was or will be carried out. An error of a release does not undo a commit that returned `Ok`.
+    /// an error of [`commit`](crate::Transaction::commit), it is certain that none of the
+    /// transaction's writes was or will be carried out. If a later release fails, that does not
+    /// undo a commit that returned `Ok`.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
         self.any(|error| matches!(error, Error::MaybeDone { .. } | Error::CloseTimeout { .. }))
     }
 
-    /// Returns whether a hold was lost. For [`Error::Multiple`], returns whether one of its holds
-    /// was lost.
+    /// Returns whether a hold was lost. For [`Error::Multiple`], returns whether one of its
+    /// failures is a lost hold.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.any(|error| matches!(error, Error::Lost { .. }))

@@ -23,7 +23,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Returns the name as a label: a single word in lower case.
+    /// Returns the kind's name as a label: a single word in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl LockKind {
         }
     }
 
-    /// Returns the text that precedes the sequence in a name of this library.
+    /// Returns the text that precedes the sequence number in the names that this library creates.
     pub(crate) fn marker(self) -> &'static str {
         match self {
             LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => "lock-",
@@ -48,12 +48,14 @@ impl LockKind {
         }
     }
 
-    /// Returns whether a contender of this kind must let a lower `other` go first.
+    /// Returns whether a contender of this kind must wait for a contender of kind `other` with a
+    /// lower number.
     pub(crate) fn waits_for(self, other: LockKind) -> bool {
         !self.is_apart_from(other) && (self != LockKind::Read || other != LockKind::Read)
     }
 
-    /// Returns whether the two ignore each other. In that case, both would be granted.
+    /// Returns whether contenders of the two kinds ignore each other. If they met, both would be
+    /// granted.
     pub(crate) fn is_apart_from(self, other: LockKind) -> bool {
         (self == LockKind::Latch) != (other == LockKind::Latch)
     }

@@ -1,5 +1,5 @@
-//! The basis of all other modules: the vocabulary of locks and of ZooKeeper, plain data, and the
-//! means to wait and to wake. Everything except [`sys`] is pure.
+//! The basis of all other modules: the vocabulary of locks and of ZooKeeper, plain data, and ways
+//! to wait and to wake threads. Everything except [`sys`] is pure.
 
 pub(crate) mod acl;
 pub(crate) mod contender;

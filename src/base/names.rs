@@ -1,5 +1,5 @@
-//! The names in a lock's directory: which of them contend, in what order, and whether a node is
-//! granted or which node it has to wait for. This module is pure: it neither sends requests nor
+//! The names in a lock's directory: which of them are contenders, in what order, and whether a node
+//! is granted or which node it has to wait for. This module is pure: it neither sends requests nor
 //! waits.
 
 use std::cmp::Reverse;
@@ -13,9 +13,9 @@ use crate::base::kind::LockKind;
 use crate::base::stay::{Ahead, Next};
 use crate::base::sys::new_uuid;
 
-/// A name that contends ends in one of these markers and a sequence number. This library and
-/// Curator use the first four; go-zookeeper and the .NET client use `lock-`. kazoo uses the others,
-/// which count as well, so that a directory of different clients has a single order.
+/// A contender's name ends in one of these markers and a sequence number. This library and Curator
+/// use the first four; go-zookeeper and the .NET client use `lock-`. kazoo uses the others. All of
+/// them count, so that the contenders of different clients in one directory have a single order.
 const MARKERS: [(&str, LockKind); 6] = [
     ("lock-", LockKind::Exclusive),
     ("__READ__", LockKind::Read),
@@ -26,7 +26,7 @@ const MARKERS: [(&str, LockKind); 6] = [
 ];
 
 /// Precedes the uuid, as in Curator. The number of characters that follow is fixed: go-zookeeper
-/// panics on fewer.
+/// panics if there are fewer.
 const PREFIX: &str = "_c_";
 const ID_LEN: usize = 36;
 /// The last group of a uuid.
@@ -36,12 +36,12 @@ const GROUP_LEN: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Child<'a> {
     pub(crate) name: &'a str,
-    /// The transaction that created it, if known. Lists do not include it; see
+    /// The id of the transaction that created the child, if known. Lists do not include it; see
     /// [`Standing::NeedsCzxid`].
     pub(crate) czxid: Option<i64>,
 }
 
-/// Returns the children of a list.
+/// Returns the children that a list names.
 pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
     names.iter().map(|name| Child { name, czxid: None }).collect()
 }
@@ -49,27 +49,27 @@ pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
 /// The position of nodes in their queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// They are granted: no lower node blocks them.
+    /// The nodes are granted: no lower node blocks them.
     Granted,
     Behind(Ahead<String>),
-    /// Too many permits were created before these or with them. Any change of the list may end
-    /// this.
+    /// Too many permits were created before these nodes or with them. Any change of the list may
+    /// change this.
     Full,
     /// A node does not exist, or its name has no sequence. It can never be granted.
     Gone,
-    /// This node belongs to contenders that ignore ours, and would be granted as well: one of the
-    /// two uses a latch, and the other does not.
+    /// The node with this name belongs to a contender that ignores ours, so both would be granted:
+    /// one of the two uses a latch, and the other does not.
     Apart(String),
     /// The order depends on when these nodes were created. Request their czxids from the server,
     /// leave out nodes that no longer exist, and decide again.
     NeedsCzxid(Vec<String>),
 }
 
-/// Returns what follows when `nearest` ends.
+/// Returns what follows when the node `nearest` ends.
 fn next(kind: LockKind, nearest: &str, second: Option<String>) -> Next<String> {
     let ahead = kind_of(nearest);
-    // Only one kind of node is ever created with a lower number: the read that a holder takes under
-    // its own write. All contenders except readers have to wait for that read.
+    // Only one kind of node is ever created with a number below an existing one: the read that a
+    // holder takes under its own write. All contenders except readers have to wait for that read.
     let may_downgrade = ahead == Some(LockKind::Write) && kind != LockKind::Read;
     // Many reads may wait for one write. If all of them were notified of the nodes before that
     // write, each event would wake many clients at once.
@@ -87,8 +87,8 @@ fn behind(nearest: String, next: Next<String>) -> Standing {
 /// including children of the same client.
 ///
 /// Nodes with normal sequences come first, ordered by number. After them come the nodes whose
-/// numbers [do not determine an order](is_normal). They are ordered by czxid, and only they need
-/// their czxids. Whole names are never compared for order, because uuids are random.
+/// numbers [do not determine an order](is_normal). They are ordered by czxid; only for these nodes
+/// is a czxid necessary. Whole names are never compared for order, because uuids are random.
 ///
 /// Of any two exclusive contenders, one waits for the other, regardless of other nodes in the
 /// directory.
@@ -105,8 +105,8 @@ pub(crate) fn decide(kind: LockKind, children: &[Child<'_>], own: &str) -> Stand
         let rival = other.filter(|&(rival, _)| kind.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
-            // If several nodes have the same position, any of them would do. This always picks the
-            // same one, so that a caller that lists again watches the same node again.
+            // If several nodes have the same position, any of them will do. The same one is always
+            // picked, so that a caller that lists again watches the same node again.
             Some(lower) if lower < place => {
                 let one = Some((lower, Reverse(child.name)));
                 match one > nearest {
@@ -150,36 +150,36 @@ pub(crate) fn count_ahead(names: &Names, own: &str) -> usize {
     names.iter().filter_map(sequence).filter(|&rival| Some(place_of(rival)) < place).count()
 }
 
-/// Returns the number, if it alone determines the position. All other nodes share one position
-/// after these.
+/// Returns the position of a node: its number, if that alone determines the position. All other
+/// nodes share one position after those.
 fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
 
 /// Returns whether a new contender of this kind would be granted at once. Any blocking name
-/// prevents that, whatever its sequence, because the server would give the new node a higher
-/// sequence.
+/// prevents that, whatever sequence it has, because the new node would get a higher one from the
+/// server.
 pub(crate) fn vacant(kind: LockKind, names: &Names) -> bool {
     !names.iter().any(|name| kind_of(name).is_some_and(|other| kind.waits_for(other)))
 }
 
 // ---- names of this library
 
-/// Returns an id that is new for every create.
+/// Returns a new id, for one create request.
 pub(crate) fn new_id() -> String {
     new_uuid().hyphenated().to_string()
 }
 
-/// Returns the name to create with a sequence: `_c_<id>-lock-`.
+/// Returns the name to which the server appends the sequence: `_c_<id>-lock-`.
 pub(crate) fn new_name_prefix(id: &str, kind: LockKind) -> String {
     debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
     format!("{PREFIX}{id}-{}", kind.marker())
 }
 
-/// Returns an id for permits. Its version is 8, which distinguishes it from other libraries'
-/// permits. It begins with the limit. A call that waits for permits first acquires a lock, the
-/// *turn* of the semaphore. The ids of its permits end in the same group as the id of the turn's
-/// node. The name has to contain both, because any client may overwrite the data.
+/// Returns an id for permits. It is a uuid of version 8, unlike those of other libraries' permits,
+/// and begins with the limit. A call that waits for permits first acquires a lock, the *turn* of
+/// the semaphore. The ids of its permits end in the same group as the id of the turn's node. The
+/// name has to contain the limit and this group, because any client may overwrite the node's data.
 pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
     let mut bytes = new_uuid().into_bytes();
     bytes[..4].copy_from_slice(&limit.to_be_bytes());
@@ -256,12 +256,12 @@ pub(crate) fn id_of(name: &str) -> Option<&str> {
 
 // ---- names of any client
 
-/// Returns the sequence of a name that contends.
+/// Returns the sequence in a contender's name.
 pub(crate) fn sequence(name: &str) -> Option<i32> {
     contender(name).map(|(_, sequence)| sequence)
 }
 
-/// Returns what a name requests, or `None` if it does not contend.
+/// Returns what the contender with this name requests, or `None` if it is not a contender's name.
 pub(crate) fn kind_of(name: &str) -> Option<LockKind> {
     contender(name).map(|(kind, _)| kind)
 }
@@ -272,7 +272,7 @@ pub(crate) fn is_permit(name: &str) -> bool {
     heads.any(|(head, _)| head.ends_with(LockKind::Semaphore.marker()))
 }
 
-/// Returns the number that a server appended to a name, whether it contends or not.
+/// Returns the number that a server appended to a name, whether or not it is a contender's.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let number = |length| {
         let (head, number) = split(name, length)?;
@@ -283,8 +283,8 @@ pub(crate) fn number(name: &str) -> Option<i32> {
 }
 
 /// Returns whether the number alone determines the position. The server assigns each of these
-/// numbers once, in rising order. After them it assigns 2147483647 forever, and negative numbers to
-/// concurrent creates.
+/// numbers once, in rising order. After that, it assigns 2147483647 forever, and negative numbers
+/// to concurrent create requests.
 pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)
 }
@@ -294,8 +294,8 @@ pub(crate) fn normal_number(name: &str) -> Option<i32> {
     number(name).filter(|&number| is_normal(number))
 }
 
-/// Returns the kind and sequence of a name that contends. Any text may precede the marker. All
-/// other names belong to other programs. They neither block a contender nor cause an error.
+/// Returns the kind and sequence in a contender's name. Any text may precede the marker. All other
+/// names belong to other programs, and neither block a contender nor cause an error.
 fn contender(name: &str) -> Option<(LockKind, i32)> {
     // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
     [10, 11].into_iter().find_map(|length| {

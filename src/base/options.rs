@@ -11,12 +11,13 @@ use crate::base::kind::LockKind;
 /// (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
-/// The kinds of locks that support [`local_handoffs`](LockOptions::local_handoffs). All kinds
-/// support the other options. Permits do not, because each call creates its own, and neither do
-/// locks without a queue.
+/// The kinds of locks that support [`local_handoffs`](LockOptions::local_handoffs). Semaphores do
+/// not, because each call creates its own permits, and neither do locks without a queue. All kinds
+/// support the other options.
 const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, LockKind::Write];
 
-/// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
+/// Options of a lock, for the `with_options` of the lock's type. The defaults are the options of
+/// `new`.
 ///
 /// | what it saves | option | cost |
 /// |---|---|---|
@@ -24,12 +25,12 @@ const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, Lo
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find the lock busy for one more round trip |
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock busy for longer than the work
-/// takes, for jobs that are due on many machines, as long as the program runs.
+/// takes, as long as the program runs. It is for jobs that are due on many machines.
 /// [`hold_at_most(time)`](LockOptions::hold_at_most) ends the hold of a thread that hangs.
 /// [`margin(time)`](LockOptions::margin) separates the loss of a hold from the next holder by a
 /// minimum time.
 ///
-/// The other options are for operators and cost nothing: [`identity`](LockOptions::identity) names
+/// Two more options are for operators and cost nothing: [`identity`](LockOptions::identity) names
 /// the contender, and [`name`](LockOptions::name) groups locks for an observer.
 ///
 /// # Several objects at one path
@@ -68,7 +69,7 @@ impl LockOptions {
     }
 
     /// Sets the identity that the lock's nodes contain, so that operators can find out who created
-    /// them. It has at most 16 KiB. Default: the client's identity, see
+    /// them. It may have at most 16 KiB. Default: the client's identity, see
     /// [`ClientBuilder::identity`](crate::ClientBuilder::identity).
     pub fn identity(mut self, who: impl Into<String>) -> LockOptions {
         self.identity = Some(Arc::from(who.into()));
@@ -117,8 +118,8 @@ impl LockOptions {
     }
 
     /// Keeps the lock busy for `time` after it is granted, even if it is unlocked earlier. This is
-    /// for short jobs that are due on many machines at the same time, while their clocks differ.
-    /// Default: zero.
+    /// for short jobs that are due at the same time on many machines whose clocks differ. Default:
+    /// zero.
     ///
     /// `unlock` returns without waiting for `time`, and ends the hold. The node stays: it keeps the
     /// lock busy for all contenders, including this process, and is included in lists of
@@ -127,8 +128,8 @@ impl LockOptions {
     ///
     /// **A program that ends frees the lock at once.** The node ends with its session: when the
     /// process ends, when the [client](crate::Client) is closed or dropped, or when there is no
-    /// connection until the lease runs out. Therefore, keep the client for that long. A program
-    /// that cron starts [records its runs](crate::guide::services#a-job-from-cron) instead.
+    /// connection until the lease runs out. Therefore, keep the client until the time is over. A
+    /// program that cron starts [records its runs](crate::guide::services#a-job-from-cron) instead.
     ///
     /// If the job fails, the time is not shortened, and a revocation request has no effect. To free
     /// the lock sooner, close the client or delete the node. If the time is too large for the
@@ -147,7 +148,7 @@ impl LockOptions {
     /// When the time is over by this process's clock, [`Hold::is_held`](crate::Hold::is_held)
     /// becomes false, and the client deletes the node in the background. Therefore, the next holder
     /// acquires the lock only after that. The thread is not stopped: it has to check its hold, as
-    /// for any [loss](crate#loss), and `unlock` returns the loss.
+    /// with any [loss](crate#loss), and `unlock` returns the loss.
     /// [`Hold::expire_in`](crate::Hold::expire_in) changes the time. If the time is too large for
     /// the clock, it never ends. If it is zero, or less than
     /// [`hold_at_least`](LockOptions::hold_at_least), the lock is not created, and
@@ -157,10 +158,10 @@ impl LockOptions {
         self
     }
 
-    /// Keeps at least `time` between the loss of a hold and the next holder, if the hold ends
-    /// because its lease or its time runs out. This is for resources that cannot check a [fencing
-    /// token](crate::Hold::fencing_token): the requests that the old holder has sent arrive before
-    /// the next holder begins. Default: zero.
+    /// Ensures that at least `time` passes between the loss of a hold and the next grant, if the
+    /// hold ends because its lease or its time runs out. This is for resources that cannot check a
+    /// [fencing token](crate::Hold::fencing_token): the requests that the old holder has sent
+    /// arrive before the next holder begins. Default: zero.
     ///
     /// A hold counts as lost `time` before its lease ends. If a hold is lost for this reason, or
     /// because it lasted [too long](LockOptions::hold_at_most), the client deletes its node no
@@ -185,12 +186,13 @@ impl LockOptions {
     /// that only wait do not.
     ///
     /// The margin is at most a quarter of the session timeout that the servers have granted. If it
-    /// is larger, [`Error::InvalidArgument`] is returned when the lock is created. Each call also
-    /// returns this error if the client was not connected at that time, or if the servers have
-    /// granted a shorter timeout since. The lease of a healthy client falls to about half of the
-    /// session timeout before each heartbeat, and a hold is granted only if at least `time` plus a
-    /// fifth of the session timeout is left. Therefore, with the largest margin a hold tolerates
-    /// round trips of a sixteenth of the session timeout, and without a margin an eighth.
+    /// is larger, [`Error::InvalidArgument`] is returned when the lock is created. Each call checks
+    /// the margin again and may return this error, because the client may not have been connected
+    /// when the lock was created, and the servers may have granted a shorter timeout since. The
+    /// lease of a healthy client falls to about half of the session timeout before each heartbeat,
+    /// and a hold is granted only if at least `time` plus a fifth of the session timeout is left.
+    /// Therefore, with the largest margin a hold tolerates round trips of a sixteenth of the
+    /// session timeout, and without a margin an eighth.
     pub fn margin(mut self, time: Duration) -> LockOptions {
         self.margin = time;
         self

@@ -25,7 +25,7 @@ impl Outages {
         *self.since.lock() = None;
     }
 
-    /// Returns a signal of the next outage.
+    /// Returns a signal that is ready when the next outage begins.
     pub(crate) fn next(&self) -> Ended {
         self.begun.listen()
     }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use log::warn;
 
-/// Logs that dropping a value failed to release it. A panic may be dropping the value; if the
+/// Logs that dropping a value failed to release it. The value may be dropped during a panic; if the
 /// logger panicked as well, the program would abort.
 pub(crate) fn log_drop(what: &str, released: Result<(), impl Display>) {
     if let Err(error) = released {

@@ -11,8 +11,8 @@ use crate::base::error::{Error, Result};
 use crate::base::names;
 
 /// The maximum length of one part of a lock path, in bytes. ZooKeeper does not have such a limit.
-/// This is the limit of file systems, so that backups and shells can use the path. Children that a
-/// lock appends are separate parts, and do not count.
+/// This is the limit of file systems, so that backups and shells can use the path. The nodes that a
+/// lock creates below its path are separate parts, and do not count.
 const MAX_PART: usize = 255;
 
 /// The maximum length of a lock path, in bytes. ZooKeeper limits only the size of requests.
@@ -26,9 +26,9 @@ const MAX_PATH: usize = 4096;
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
-    /// Checks ZooKeeper's rules and those of this crate. Under a chroot `/zookeeper` would be an
-    /// ordinary node to the server. It is refused anyway, so that a path stays valid if the chroot
-    /// is removed.
+    /// Checks ZooKeeper's rules and those of this crate. If the client has a chroot, `/zookeeper`
+    /// is an ordinary node to the server. It is refused anyway, so that a path stays valid if the
+    /// chroot is removed.
     pub(crate) fn parse(path: &str) -> Result<LockPath> {
         LockPath::checked(path, |path| check_lock_rules(path).and_then(|()| check_parts(path)))
     }
@@ -75,7 +75,8 @@ impl LockPath {
         levels(&self.0).map(|level| LockPath(level.into())).collect()
     }
 
-    /// Returns a directory of the lock below its path; `name` is one valid part.
+    /// Returns the path of a directory that the lock has below its own path; `name` is one valid
+    /// part.
     pub(crate) fn below(&self, name: &str) -> LockPath {
         LockPath(self.child(name).into())
     }
@@ -119,9 +120,9 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses parts with the names of contenders. Each part of a lock's path, and of a chroot, becomes
-/// a node when the first lock is acquired. A lock at the path above such a node would wait for that
-/// node until the servers remove it.
+/// Refuses paths with a part that is the name of a contender. Each part of a lock's path, and of a
+/// chroot, becomes a node when the first lock is acquired. A lock at the path above such a part
+/// would wait for its node until the servers remove it.
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
     match path.split('/').find(|part| names::kind_of(part).is_some()) {
         Some(part) => Err(format!(

@@ -1,5 +1,5 @@
-//! Notifies any number of threads that something is over. The channels never carry a message; they
-//! are disconnected instead. This module does not use other layers.
+//! Notifies any number of threads that something is over. The channels of this module never carry a
+//! message; they are disconnected instead. This module does not use other layers.
 
 use std::convert::Infallible;
 

@@ -2,19 +2,19 @@
 //! This module is pure, and generic over the names of nodes and over lists, so that `tests/model`
 //! checks this very code.
 //!
-//! When the only node ahead ends, our node is granted without a list. If a list contains one node
-//! before ours, and other nodes can no longer come before ours, our node becomes the first when
-//! that node ends. This holds only while our node exists. Therefore, our own node is watched as
-//! well: if it had been deleted first, its event would have arrived first. The server sends events
-//! in the order of the changes, but does not send the events of changes that happened while there
-//! was no connection.
+//! When the only node ahead of ours ends, our node is granted without another list of the
+//! directory. If a list contains one node before ours, and other nodes can no longer come before
+//! ours, our node becomes the first when that node ends. This holds only while our node exists.
+//! Therefore, our own node is watched as well: if it had been deleted first, its event would have
+//! arrived first. The server sends events in the order of the changes, but does not send the events
+//! of changes that happened while there was no connection.
 //!
 //! The assumptions behind this conclusion, and who could break them:
 //! - *A new node does not come before the first node of a list*: numbers rise, and all contenders
 //!   let the server number their nodes. [`Next`] rules out a read under a write. A client can break
-//!   this by creating, by hand, a node with the name of a lower contender. A grant without a list
-//!   overlooks that node; the next list contains it. That node does not hold the lock, because it
-//!   did not get its position from a queue.
+//!   this if it chooses a node's name itself, with the number of a lower contender. A grant without
+//!   a list overlooks that node; the next list contains it. That node does not hold the lock,
+//!   because it did not get its position from a queue.
 //! - *Our node existed when the nearest one ended*: the watch of our node ensures this. A client
 //!   can break this by revoking our READ permission on our node and deleting the node, because
 //!   servers send events of a node only to clients that may read it at that time. Such a hold has
@@ -32,8 +32,8 @@
 //!    |                                    or Listed                              |
 //!    '------------------------------- any event ---------------------------------'
 //! ```
-//! After the session is resumed, or if the grant is not expected, every event counts as "any other
-//! event".
+//! After the session is resumed, or if the end of a node cannot be the grant (`expects` is false),
+//! every event counts as "any other event".
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -83,10 +83,10 @@ pub(crate) struct Stay<N, L> {
     phase: Phase<N, L>,
     /// The watched nodes, each of which will cause an event.
     watched: BTreeSet<N>,
-    /// How often the session had been resumed when they were watched. When a session is resumed,
-    /// the events of earlier changes arrive in any order.
+    /// How often the session had been resumed when the nodes were watched. When a session is
+    /// resumed, the events of earlier changes arrive in any order.
     epoch: u64,
-    /// A list was requested and is not answered yet. It will include all changes before its answer.
+    /// A list was requested and is not answered yet. It will include all changes before the answer.
     is_listing: bool,
 }
 
@@ -107,7 +107,7 @@ enum Phase<N, L> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Woken<L> {
     Granted,
-    /// It uses this list.
+    /// The waiter uses this list.
     Listed(L),
     Look,
 }
@@ -133,9 +133,9 @@ impl<N, L> Default for Stay<N, L> {
 impl<N: Clone + Ord, L> Stay<N, L> {
     /// Records that our nodes wait behind other nodes of a list. With `expects`, the end of a node
     /// may be the grant. Returns the nodes that are not watched yet, in the order in which they
-    /// have to be watched: our own, the second node ahead, the nearest node ahead. The server
-    /// reports nodes that no longer exist at once, in the order of the request. Therefore, the end
-    /// of our own node is reported before the end that would be the grant.
+    /// have to be watched: our own, the second node ahead, the nearest node ahead. If nodes no
+    /// longer exist, the server reports that at once, in the order of the request. Therefore, the
+    /// end of our own node is reported before the end that would be the grant.
     ///
     /// An event that arrived after the list is not lost, because its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
@@ -163,8 +163,8 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.watched.retain(|name| !names.contains(name));
     }
 
-    /// Handles an event of a node: its end, or another change. The node is no longer watched after
-    /// that. With `lists`, an event that is not the grant requires a list.
+    /// Handles an event of a node: its end, or another change. After the event, the node is no
+    /// longer watched. With `lists`, an event that is not the grant requires a list.
     pub(crate) fn event(&mut self, name: &N, is_end: bool, epoch: u64, lists: bool) -> Reaction {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
@@ -195,7 +195,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
 
     /// Handles the list that an event required, or `None` if the list failed. `is_last` returns
     /// whether only this nearest node is ahead of ours in the list. Returns whether to wake the
-    /// waiter, which is not necessary if the waiter has only moved closer to the front.
+    /// waiter, which is not necessary if its node has only moved closer to the front.
     pub(crate) fn listed(
         &mut self,
         list: Option<L>,
@@ -215,9 +215,9 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         true
     }
 
-    /// Returns the next action of a waiter that was woken. `None` means that it continues to wait:
-    /// its last list already included the change that woke it, or a list that is not answered yet
-    /// will wake it.
+    /// Returns the next action of a waiter that was woken. `None` means that the waiter continues
+    /// to wait: its last list already included the change that woke it, or a list that is not
+    /// answered yet will wake it.
     pub(crate) fn woken(&mut self) -> Option<Woken<L>> {
         match mem::replace(&mut self.phase, Phase::Unsure) {
             Phase::First => Some(Woken::Granted),

@@ -2,11 +2,11 @@
 //! that a simulation can replace them.
 //!
 //! Shortcuts are conclusions that save a request. When the only node ahead ends, the node behind it
-//! is granted (`stay`). The nodes of a directory may be read, and a node that was created with its
-//! directory is alone (`session/directories`). The next thread may replace a released node in one
-//! transaction. Without shortcuts, every grant in a queue requires a list, except hand-offs, and
-//! every watch of a node ahead requires a read. The simulation and the tests run with shortcuts and
-//! without (`--cfg zoolock_without_shortcuts`).
+//! is granted (`stay`). If one node of a directory can be read, so can the others, and a node that
+//! was created with its directory is alone there (`session/directories`). The next thread may
+//! replace a released node in one transaction. Without shortcuts, every grant in a queue requires a
+//! list, except hand-offs, and every watch of a node ahead requires a read. The simulation and the
+//! tests run with shortcuts and without (`--cfg zoolock_without_shortcuts`).
 
 #[cfg(zoolock_simulation)]
 use uuid::Builder;

@@ -6,7 +6,8 @@ use std::fmt;
 /// [`Client::read`](crate::Client::read) returns it, and a [`Transaction`](crate::Transaction) can
 /// require it.
 ///
-/// It converts from and into a number, for programs that pass it on, for example in an HTTP `ETag`.
+/// A `Version` converts from and into a number, for programs that pass it on, for example in an
+/// HTTP `ETag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version(i32);
 

@@ -1,4 +1,4 @@
-//! How long a call for a lock may wait. `lock`, `try_lock` and all their variants use this type.
+//! How long a call for a lock may wait. `lock`, `try_lock` and all their variants take a [`Wait`].
 //! This module also contains the token that cancels calls, and decides when the waits of a call
 //! have to end.
 
@@ -83,18 +83,18 @@ impl Wait {
         Wait { turn: ForTurn::Until(Some(deadline)), ..Wait::FOREVER }
     }
 
-    /// Limits each wait without a connection to `limit`; with zero, the call does not wait for a
+    /// Limits each wait for a connection to `limit`; with zero, the call does not wait for a
     /// connection. The time counts from the call, or from when the connection breaks if that is
     /// later. If the server falls silent, the connection breaks within a session timeout. After
-    /// `limit` the call returns [`Error::Disconnected`], and the client deletes its nodes as soon
-    /// as it has a connection.
+    /// `limit` the call returns [`Error::Disconnected`], and the client deletes the call's nodes as
+    /// soon as it has a connection.
     #[must_use]
     pub fn for_connection(self, limit: Duration) -> Wait {
         Wait { connection: Some(limit), ..self }
     }
 
     /// Lets this token cancel the call at any time while the call waits. The call then returns
-    /// [`Error::Cancelled`], and the client deletes its nodes.
+    /// [`Error::Cancelled`], and the client deletes the call's nodes.
     #[must_use]
     pub fn cancelled_by(self, token: &CancelToken) -> Wait {
         Wait { cancel: Some(token.clone()), ..self }
@@ -121,7 +121,8 @@ impl Wait {
         }
     }
 
-    /// Returns how long the same call waits for one more lock. If its time is over, it only tries.
+    /// Returns how long the same call waits for one more lock. If its time is over, the call only
+    /// tries that lock.
     pub(crate) fn for_another(&self) -> Wait {
         match self.deadline().is_some_and(|end| end <= sys::now()) {
             true => Wait { turn: ForTurn::Try, ..self.clone() },
@@ -130,7 +131,7 @@ impl Wait {
     }
 
     /// Returns how long each wait [for a connection](Wait::for_connection) may take. Returns `None`
-    /// if only the deadline limits it.
+    /// if only the deadline limits such a wait.
     #[must_use]
     pub fn connection_limit(&self) -> Option<Duration> {
         self.connection
@@ -161,9 +162,9 @@ impl Wait {
 /// token that is cancelled just before the call also cancels the call. To cancel calls separately,
 /// create one token for each.
 ///
-/// A cancelled call holds nothing, and the client deletes its nodes. If the lock is granted at the
-/// same moment, the call may return the lock instead. Existing holds and calls that unlock are not
-/// affected.
+/// A cancelled call holds nothing, and the client deletes the call's nodes. If the lock is granted
+/// at the same moment, the call may return the lock instead. Existing holds and calls that unlock
+/// are not affected.
 ///
 /// ```no_run
 /// use std::thread;
@@ -228,7 +229,7 @@ impl From<Instant> for Wait {
 pub(crate) enum Stopped {
     Deadline,
     Cancelled,
-    /// The connection was missing for longer than the call allows.
+    /// There was no connection for longer than the call allows.
     Outage,
     /// The client was closed.
     Closed,
@@ -244,7 +245,8 @@ pub(crate) struct Until {
     cancelled: Ended,
     /// The outages, the maximum duration of one outage, and the instant from which outages count.
     outages: Option<(Arc<Outages>, Duration, Instant)>,
-    /// Another contender was ahead in a list; therefore, the lock is busy at the deadline.
+    /// A list has shown another contender ahead. In that case, the call reports the lock as busy at
+    /// the deadline.
     seen_ahead: AtomicBool,
 }
 
@@ -269,7 +271,7 @@ impl Until {
         Until::new(&Wait::TRY, limit, None)
     }
 
-    /// Waits until this channel receives a message or is disconnected, until the deadline at most.
+    /// Waits until this channel receives a message or is disconnected, but not beyond the deadline.
     pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
         match self.receive(news, &[never(), never(), never()], closed, self.deadline)? {
             Some(_) => Ok(()),
@@ -310,7 +312,7 @@ impl Until {
     /// Returns the instant at which the current outage becomes longer than the call allows, and a
     /// signal of the next outage, for which that instant may differ.
     fn outage(&self) -> (Option<Instant>, Ended) {
-        // The order matters: otherwise, an outage could be missed.
+        // The signal is taken before the outage is read: otherwise, an outage could be missed.
         let next = self.outages.as_ref().map_or_else(never, |(outages, ..)| outages.next());
         (self.too_long_at(), next)
     }
@@ -348,8 +350,8 @@ impl Until {
     }
 }
 
-/// Unwraps the result of a call without a limit. Such a call of a lock of this crate never returns
-/// `None`.
+/// Unwraps the result of a call without a limit. With a lock of this crate, such a call never
+/// returns `None`.
 pub(crate) fn surely<T>(got: Option<T>, path: &str) -> Result<T> {
     got.ok_or_else(|| Error::not_held(path))
 }

@@ -1,4 +1,4 @@
-//! The settings of a client, and the checks of these settings.
+//! The settings of a client, and how they are checked.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -84,19 +84,19 @@ impl ClientBuilder {
     }
 
     /// Sets the session timeout: how long the servers keep the session, and with it the locks, of a
-    /// client from which they receive nothing. Default: 10 s. Servers limit it;
+    /// client from which they receive nothing. Default: 10 s. Servers limit this time;
     /// [`Client::session_timeout`] returns what they granted. It should be at least four server
-    /// ticks, which is 8 s at the default tick of 2 s. The reason is that a follower reports the
-    /// clients from which it received something to its leader only every half tick, and an observer
-    /// behind another observer takes up to a tick. A lease relies on this report to arrive within a
-    /// quarter of the session timeout.
+    /// ticks, which is 8 s at the default tick of 2 s. The reason is that a follower reports to its
+    /// leader only every half tick which clients have sent something, and an observer behind
+    /// another observer takes up to a tick. A lease relies on this report arriving within a quarter
+    /// of the session timeout.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.session_timeout = timeout;
         self
     }
 
     /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
-    /// Has no effect on a [lazy](ClientBuilder::connect_lazily) connect, which takes no time.
+    /// Has no effect on [`connect_lazily`](ClientBuilder::connect_lazily), which does not wait.
     pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.connect_timeout = Some(timeout);
         self
@@ -112,7 +112,7 @@ impl ClientBuilder {
 
     /// Sets a user and a password that are in the servers' JAAS configuration, for SASL with
     /// DIGEST-MD5. On every connection, before anything else, client and server prove to each other
-    /// that they have the password, which is not sent. Kerberos is not supported. Each call
+    /// that they know the password, which itself is not sent. Kerberos is not supported. Each call
     /// replaces the previous one. Default: none.
     ///
     /// With [`Acl::creator`] the client's nodes belong to the user. An entry for another user has
@@ -159,8 +159,8 @@ impl ClientBuilder {
     }
 
     /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Without
-    /// this setting, the first lock creates it, and a client whose chroot has a typing error does
-    /// not share locks with any other client. Default: false.
+    /// this setting, the first lock creates that node, and a client with a typing error in its
+    /// chroot does not share locks with any other client. Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
         self
@@ -205,9 +205,9 @@ impl ClientBuilder {
 
     /// Creates a client that connects in the background, for programs that must be able to start
     /// without the servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a
-    /// server has answered. Until then, calls wait for a connection, or fail without one, as they
-    /// do in an outage. Failures to connect are logged, including refused credentials. Never
-    /// blocks.
+    /// server has answered. Until then, calls wait for a connection, or fail because there is none,
+    /// as they do in an outage. Failures to connect are logged, including refused credentials.
+    /// Never blocks.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], which names the setting that cannot be used; this includes
@@ -265,7 +265,7 @@ impl ClientBuilder {
         Ok(builder)
     }
 
-    /// Returns whether a server can authenticate the client. With TLS it may, by a client
+    /// Returns whether a server can authenticate the client. With TLS, it may do so by a client
     /// certificate.
     fn has_credentials(&self) -> bool {
         let has_credentials = !self.auth.is_empty();
@@ -298,7 +298,7 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     Err(Error::invalid(what, reason))
 }
 
-/// Checks the chroot. Its nodes are created with the first lock, and remain.
+/// Checks the chroot, whose nodes are created with the first lock and then remain.
 fn check_chroot(hosts: &str) -> Result<()> {
     let root = hosts.find('/').map_or("", |at| &hosts[at..]);
     let reason =
@@ -306,8 +306,8 @@ fn check_chroot(hosts: &str) -> Result<()> {
     path::check_parts(root).map_err(reason)
 }
 
-/// Checks that at least one identity may contend. Otherwise the mistake would be visible only when
-/// a lease cannot be renewed.
+/// Checks that at least one identity may contend. Otherwise, the mistake would show only when a
+/// lease cannot be renewed.
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
@@ -322,7 +322,8 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether there is a node at the client's root. A node that may not be read exists.
+/// Returns whether there is a node at the client's root. A node that the client may not read also
+/// counts.
 fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
     match zk.with_timeout(within).exists("/") {
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),

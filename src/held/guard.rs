@@ -34,14 +34,14 @@ pub(crate) trait Releases: Send + Sync {
 /// The guard is owned (`'static`) and can therefore be stored. It derefs to its [`Hold`]. Dropping
 /// it waits for the server's answer for at most a third of the session timeout. If no answer has
 /// come in that time, the node is deleted in the background. If the lock was lost, dropping the
-/// guard only logs that; [`release`](Guard::release) returns it.
+/// guard only logs the loss; [`release`](Guard::release) returns it.
 ///
-/// Permits that were taken together are one guard and end together: if one is lost, all are lost,
-/// and the release deletes the nodes of the others. The guard derefs to the hold of the first
-/// permit; [`holds`](Guard::holds) returns all.
+/// Permits that were taken together have one guard and end together: if one is lost, all are lost,
+/// and releasing the guard deletes the nodes of the others. The guard derefs to the hold of the
+/// first permit; [`holds`](Guard::holds) returns all.
 ///
-/// A guard releases only its own hold. If that is already gone, because `unlock` was called too
-/// often, dropping the guard logs that and touches nothing.
+/// A guard releases only its own hold. If that hold is already gone, because `unlock` was called
+/// too often, dropping the guard logs that and has no other effect.
 #[must_use = "if unused the lock is released at once"]
 pub struct Guard<O = AnyThread> {
     hold: Hold,
@@ -49,7 +49,7 @@ pub struct Guard<O = AnyThread> {
     owner: PhantomData<O>,
 }
 
-/// The guard of a lock that belongs to a thread. It stays with that thread. If it is sent to
+/// The guard of a lock that belongs to a thread. The guard stays with that thread. If it is sent to
 /// another one, the compiler reports that `OnlyTheThreadThatAcquiredItMayReleaseIt` cannot be sent
 /// between threads.
 ///
@@ -83,8 +83,8 @@ impl<O> Guard<O> {
         self.hold.clone()
     }
 
-    /// Returns a view of each permit, with its own node, token and revocation; of a lock, only that
-    /// of its hold. Never blocks.
+    /// Returns a view of each permit, with its own node, token and revocation. For a lock, returns
+    /// only the view of its hold. Never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         (0..self.grant().list().len()).map(|index| self.of_node(index)).collect()

@@ -35,7 +35,7 @@ impl Hold {
         Hold { holds: Arc::downgrade(&inner.holds), grant, index }
     }
 
-    /// Returns the hold of another node of those that were granted together.
+    /// Returns the hold of another one of the nodes that were granted together.
     pub(crate) fn of_node(&self, index: usize) -> Hold {
         Hold { index, ..self.clone() }
     }
@@ -63,8 +63,8 @@ impl Hold {
 
     /// Returns a channel that never carries a message, and is disconnected when the hold ends,
     /// either by release or by loss. Any number of threads can use clones of it with `select!`. A
-    /// loss is visible within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
-    /// documentation](crate#loss) has an example.
+    /// loss is visible within 100 ms after [`valid_for`](Hold::valid_for) has reached zero. The
+    /// [crate documentation](crate#loss) has an example.
     #[must_use]
     pub fn ended(&self) -> &Receiver<Infallible> {
         self.grant.ended()
@@ -88,15 +88,15 @@ impl Hold {
     }
 
     /// Calls `call` once when the hold ends, either by release or by loss; at once if it has
-    /// already ended. [`state`](Hold::state) then returns which it was. A loss is detected as by
-    /// [`ended`](Hold::ended). The next holder may therefore begin a moment before `call`: use
-    /// [`margin`](crate::LockOptions::margin) or a [fencing token](Hold::fencing_token). Does not
-    /// block.
+    /// already ended. [`state`](Hold::state) then returns which of the two it was. A loss is
+    /// detected as by [`ended`](Hold::ended), and the next holder may begin a moment before `call`
+    /// runs: use [`margin`](crate::LockOptions::margin) or a [fencing token](Hold::fencing_token).
+    /// Does not block.
     ///
     /// `call` runs on a thread of the client, never on the thread that calls this method. It may
     /// block, but then functions of other holds, and the client's [observer](crate::observer), wait
-    /// for it. Up to ten thousand calls wait; further ones are dropped. If `call` panics, the panic
-    /// is printed, and has no other effect.
+    /// for it. Up to ten thousand such functions can wait to be called; further ones are dropped.
+    /// If `call` panics, the panic is printed, and has no other effect.
     ///
     /// Closing the client ends the hold, and therefore calls `call`. If the client no longer exists
     /// when this method is called, because its last handle was dropped, `call` is dropped without
@@ -133,10 +133,11 @@ impl Hold {
     }
 
     /// Ends the hold `time` from now, as [`hold_at_most`](crate::LockOptions::hold_at_most) does
-    /// from the moment it is granted. This replaces an end that was set before, whether it is
+    /// from the moment it is granted. This replaces an end that was set before, whether that end is
     /// sooner or later. The hold still lasts for
     /// [`hold_at_least`](crate::LockOptions::hold_at_least), and it is lost earlier if its lease is
-    /// not renewed. A time too large for the clock sets no end. Sends no request, never blocks.
+    /// not renewed. A time that is too large for the clock sets no end. Sends no request and never
+    /// blocks.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) if the hold
@@ -150,8 +151,8 @@ impl Hold {
     /// holders.
     ///
     /// What it guarantees, for every lock except a semaphore:
-    /// - It increases from one exclusive hold of a path to the next, for all clients. This includes
-    ///   crashes, and a lock directory that was deleted and created again.
+    /// - It increases from one exclusive hold of a path to the next, for all clients. This is true
+    ///   even after crashes, and after the lock directory was deleted and created again.
     /// - It does not change while the hold lasts, neither by re-entry nor when the session is
     ///   resumed on another connection.
     /// - Consecutive holds share a token in two cases. In the first, the lock passes between
@@ -162,10 +163,10 @@ impl Hold {
     ///
     /// What it does not guarantee: **a token that is only sent along with writes does not stop a
     /// late write.** The resource refuses a token only if it has received a higher one. A next
-    /// holder that has read, but not yet written, has not sent one. The late write is then carried
-    /// out, and the next holder's write undoes it. Therefore every holder takes three steps:
+    /// holder that has only read so far has not sent its token. The late write is then carried out,
+    /// and the next holder's write undoes it. Therefore every holder takes three steps:
     ///
-    /// 1. **Register** the token with the resource. From now on it refuses every lower one.
+    /// 1. **Register** the token with the resource. From then on, it refuses every lower token.
     /// 2. **Read**.
     /// 3. **Write**, in one step with a check that the token is still the last one registered.
     ///
@@ -173,14 +174,14 @@ impl Hold {
     /// SQL, and the example `fenced_register` shows them in a program.
     ///
     /// The tokens of readers that share a lock, and of a semaphore's permits, are in no particular
-    /// order: do not register those. Servers that were set up anew, or restored from a backup,
-    /// start with low tokens again.
+    /// order: do not register such tokens. Servers that were set up anew, or restored from a
+    /// backup, start with low tokens again.
     ///
     /// The token is the `czxid` of the hold's node: the id of the transaction that created it. One
     /// transaction may create nodes of several locks. Holds of different locks may therefore have
     /// equal tokens. A token is positive and fits into an `i64`, such as a `BIGINT` of a database.
     ///
-    /// The token is available from the grant on, even after the hold is over.
+    /// The token is available from the grant on, and remains available after the hold is over.
     #[must_use]
     pub fn fencing_token(&self) -> u64 {
         self.its_node().token
@@ -195,7 +196,7 @@ impl Hold {
     /// if several threads receive from it, each message reaches one of them.
     ///
     /// Does not block. The first call starts to watch the node, which costs one request. Without a
-    /// connection, the watch begins on the next one.
+    /// connection, the watch begins on the next connection.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
@@ -225,7 +226,7 @@ impl Hold {
         self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
     }
 
-    /// Puts the message of a request back, for other threads to receive.
+    /// Puts the message of a revocation request back, so that other threads can receive it.
     pub(crate) fn leave_request(&self) {
         self.grant.tell_request(self.index);
     }
@@ -235,7 +236,7 @@ impl Hold {
         self.grant.nodes().is_requested(self.index)
     }
 
-    /// Carries out these writes while the nodes of all these holds exist. This hold is one of them.
+    /// Carries out these writes while the nodes of `all` these holds exist, including this one.
     pub(crate) fn commit(&self, all: &[Hold], writes: &[Write]) -> Result<()> {
         let holds: Vec<_> = all.iter().map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
         commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
@@ -254,7 +255,7 @@ impl Hold {
         self.its_node().name.clone()
     }
 
-    /// Returns the path of that node, below the client's root.
+    /// Returns the path of the hold's node, below the client's root.
     #[cfg(feature = "testing")]
     pub(crate) fn znode(&self) -> String {
         self.grant.znode(self.index)

@@ -9,7 +9,7 @@ use crate::held::hold::Hold;
 use crate::session::{What, Write};
 
 /// Writes to the lock's own ZooKeeper ensemble, which the servers carry out all together, and only
-/// while the lock is held. [`Hold::transaction`] creates it.
+/// while the lock is held. [`Hold::transaction`] creates a `Transaction`.
 ///
 /// The writes are sent as one transaction, which also checks that the hold's node exists. The
 /// servers therefore refuse the writes of a holder that has lost its lock, however long its process
@@ -32,7 +32,7 @@ use crate::session::{What, Write};
 /// ```
 ///
 /// # When the session dies
-/// The hold is lost. Writes that have not been carried out never will be:
+/// The hold is lost. Writes that have not been carried out never will be, and `commit` returns
 /// [`Error::Lost`](crate::Error::Lost).
 #[derive(Clone)]
 #[must_use = "nothing is written before commit()"]
@@ -62,8 +62,8 @@ impl Transaction {
         self
     }
 
-    /// Also requires that this hold, of the same client, is held: for data that several locks
-    /// protect.
+    /// Also requires that this hold, of the same client, is held. Use it for data that several
+    /// locks protect.
     pub fn and_held(mut self, hold: &Hold) -> Transaction {
         self.holds.push(hold.clone());
         self
@@ -115,13 +115,14 @@ impl Transaction {
     /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not in the required
     ///   state.
     /// - [`PermissionDenied`](crate::Error::PermissionDenied): an ACL does not allow it.
-    /// - [`InvalidPath`](crate::Error::InvalidPath): by the rules for locks, except that only the
-    ///   name of a node to create must not be that of a contender.
+    /// - [`InvalidPath`](crate::Error::InvalidPath): a path breaks the rules for the paths of
+    ///   locks. Of these rules, the one about names of contenders applies only to the name of a
+    ///   node to create.
     /// - [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1,
     ///   a write to the hold's own node, a hold of another client, or a hold of an
     ///   [`EphemeralLock`](crate::EphemeralLock), whose node has the same name for every holder.
     /// - [`Disconnected`](crate::Error::Disconnected), [`Closed`](crate::Error::Closed): there was
-    ///   no connection in time, or the client was closed before.
+    ///   no connection in time, or the client was already closed.
     pub fn commit(self) -> Result<()> {
         for Write { path, what } in &self.writes {
             match what {

@@ -13,8 +13,8 @@ use crate::process::Site;
 /// A lock of any type, for code that works with all of them, such as a
 /// [`MultiLock`](crate::MultiLock). It can be used as a trait object.
 ///
-/// The documentation of each type explains what the methods mean there. `&L`, `Box<L>` and `Arc<L>`
-/// are locks as well. A lock type of your own must implement five methods.
+/// Each lock type documents what the methods mean for it. `&L`, `Box<L>` and `Arc<L>` are locks as
+/// well. A lock type of your own must implement five methods.
 ///
 /// [`is_held`](Lock::is_held) and [`holds`](Lock::holds) read the clocks. They send no request and
 /// never block.
@@ -32,7 +32,7 @@ pub trait Lock: Debug + Send + Sync {
     /// Returns the lock's path.
     fn path(&self) -> &str;
 
-    /// Returns the id of the lock: its place, and its object there. Sends no request.
+    /// Returns the id of the lock: its [place](LockId), and its object there. Sends no request.
     ///
     /// The default identifies the lock by its path alone, which is enough for a lock type of your
     /// own. A lock that wraps another one should return the other lock's id as well as its path,
@@ -43,7 +43,7 @@ pub trait Lock: Debug + Send + Sync {
 
     /// Acquires the lock. Waits as long as `wait` allows; with several locks, [`Wait::TRY`] applies
     /// to each member. Returns false if another contender is ahead until the wait is over. Without
-    /// a limit, it returns true or an error. All other calls that lock call this method.
+    /// a limit, returns true or an error. All other calls that lock call this method.
     ///
     /// A lock type of your own should return [`Error::cancelled`](crate::Error::cancelled) when the
     /// [token](Wait::cancel_token) of `wait` is cancelled, even if it was cancelled before the
@@ -121,12 +121,13 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 
 /// Identifies a [`Lock`]: the place where it lives, and its object there.
 ///
-/// Ids are ordered by place. The servers come first, regardless of their order and of whether the
-/// default port was written. The path from the root of ZooKeeper comes second, including the
-/// client's chroot. Programs that take locks in this order cannot deadlock each other.
+/// Ids are ordered by place: first by the servers, then by the path from the root of ZooKeeper,
+/// which includes the client's chroot. Neither the order of the servers nor an explicit default
+/// port matters. Programs that take locks in this order cannot deadlock each other.
 ///
 /// Clones of a lock of this crate have equal ids. Two objects at one path have different ids, and
-/// so have locks on the same servers under other names. Once a lock is gone, its id is meaningless.
+/// so do locks on the same servers if those are listed under different names. Once a lock is gone,
+/// its id is meaningless.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -142,7 +143,7 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     // The derived order compares the fields in this order, which is therefore the order of locks.
-    /// In normal form; empty where they are not known.
+    /// The servers in normal form; empty if unknown.
     servers: String,
     /// The path from the root.
     path: String,
@@ -151,11 +152,11 @@ pub struct LockId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Object {
-    /// Every object at the path.
+    /// The object is not known: it may be any object at the path.
     Unknown,
     /// The object whose clones share the data at this memory address.
     At(usize),
-    /// Several locks as one.
+    /// Several locks as one, that is, a `MultiLock`.
     Several,
 }
 
@@ -200,11 +201,11 @@ impl LockId {
     }
 }
 
-/// A guard of a lock of which only the trait [`Lock`] is known, or of several locks as one. It
-/// unlocks the lock once when it is dropped. Dropping it waits as [`Lock::unlock`] does, and logs a
-/// failure.
+/// A guard of a lock whose type is unknown apart from its trait [`Lock`], or of several locks as
+/// one. It unlocks the lock once when it is dropped. Dropping it waits as [`Lock::unlock`] does,
+/// and logs a failure.
 ///
-/// It owns the lock if `L` does: the guard of a [`MultiLock`](crate::MultiLock), a
+/// The guard owns the lock if `L` does: the guard of a [`MultiLock`](crate::MultiLock), a
 /// [`MultiGuard`](crate::MultiGuard), can be stored, returned and sent to another thread. The guard
 /// of a `&dyn Lock` borrows the lock.
 ///

@@ -1,4 +1,5 @@
-//! The lock object of every kind with one hold. Its methods are written once, for all kinds.
+//! The lock object, for every kind of lock with a single hold. The methods are written once, for
+//! all of these kinds.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +16,7 @@ use crate::held::hold::Hold;
 use crate::locks::any::{Lock, LockId};
 use crate::process::{RawLock, Readers, Site, TwoLevel};
 
-/// An exclusive lock: a queue for one holder.
+/// An exclusive lock: a queue with one holder at a time.
 #[derive(Debug)]
 pub enum Exclusive {}
 
@@ -50,7 +51,8 @@ pub enum Write {}
 /// request and never block.
 pub struct LockHandle<K, O = AnyThread> {
     raw: Arc<dyn RawLock>,
-    /// Keeps the reading side alive: a read lasts as long as a handle to either side.
+    /// Keeps the reading side alive: a read hold can last as long as there is a handle to either
+    /// side.
     reads: Option<Arc<Readers>>,
     kind: PhantomData<fn() -> (K, O)>,
 }
@@ -135,8 +137,8 @@ impl<K, O> LockHandle<K, O> {
     }
 
     /// Acquires the lock. Waits as long as `wait` allows: a [`Wait`], a `Duration`, or an
-    /// `Instant`. The time includes the wait for a connection. If it is too large for the clock,
-    /// the call waits forever; if it is zero, the call only tries. Returns `None` if another
+    /// `Instant`. The time includes the wait for a connection. If the time is too large for the
+    /// clock, the call waits forever; if it is zero, the call only tries. Returns `None` if another
     /// contender was ahead until the wait was over.
     ///
     /// # Errors
@@ -197,9 +199,9 @@ impl<K, O> LockHandle<K, O> {
         self.hold().is_some_and(|hold| hold.is_held())
     }
 
-    /// Returns the hold, for its token, loss and state after `lock()`. If holds belong to threads,
-    /// returns the hold of the calling thread. Returns a lost hold until the unlock that reports
-    /// its loss.
+    /// Returns the hold, which has its token, state and loss. Use this after `lock()`, which
+    /// returns no guard. If holds belong to threads, returns the hold of the calling thread.
+    /// Returns a lost hold until the unlock that reports its loss.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         self.raw.hold()

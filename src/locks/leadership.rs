@@ -1,6 +1,6 @@
 //! Leadership: a thread that contends for a lock again and again, and runs a function each time it
-//! holds the lock. It uses the object beneath the lock types, because a shutdown has to be able to
-//! end its wait. It gets the state of the connection from the session.
+//! holds the lock. This module uses the object beneath the lock types, because a shutdown has to be
+//! able to end the thread's wait. It gets the state of the connection from the session.
 
 use std::mem;
 use std::ops::Deref;
@@ -29,12 +29,12 @@ use crate::session::Inner;
 /// session timeout.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One of several processes leads: it runs a function while the others stand by.
+/// Elects one of several processes as the leader, which runs a function while the others stand by.
 ///
 /// A `Leadership` has a thread that waits for the lock at a path. Each time the thread acquires the
 /// lock, it calls the function with a new [`Term`], and releases the lock when the function
-/// returns. Then it queues again, at the end. It also queues again if the lock is lost, if a call
-/// fails, or if the function panics. It stops at [`shutdown`](Leadership::shutdown), when the
+/// returns. Then the thread queues again, at the end. It also does so if the lock is lost, if a
+/// call fails, or if the function panics. It stops at [`shutdown`](Leadership::shutdown), when the
 /// `Leadership` is dropped, and when the client ends.
 ///
 /// ```text
@@ -109,8 +109,8 @@ enum Contest {
     Contends { since: Instant, failing: Option<Instant> },
     /// The thread pauses after a failure.
     Pauses { failing: Instant },
-    /// The function runs. `overdue` is when a check first found it running after the end of its
-    /// term.
+    /// The function runs. `overdue` is when a check first found the function still running after
+    /// the end of its term.
     Leads { term: Arc<Term>, overdue: Option<Instant> },
 }
 
@@ -152,17 +152,17 @@ impl Leadership {
     }
 
     /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
-    /// [`start`](Leadership::start). To the latches, this process is another latch. The ids of
-    /// Curator's participants are the identities here. Use this for a service whose Java instances
-    /// keep their latches.
+    /// [`start`](Leadership::start). To Curator's latches, this process is another latch. What
+    /// Curator calls the id of a participant is the identity here. Use this for a service whose
+    /// Java instances keep their latches.
     ///
-    /// A latch ignores other contenders. If a call finds some at `path`, such as those of
-    /// [`start`](Leadership::start) or of a lock, it fails with [`Error::InvalidPath`], which is
-    /// logged, and [`is_healthy`](Leadership::is_healthy) returns false. The same happens to
-    /// `start` where there are latches. Other contenders that arrive while this process stands by
-    /// or leads may lead at the same time. The first one is logged as an error within four session
-    /// timeouts, counted from the beginning of the term or from its own arrival. Before you switch,
-    /// end all instances of one kind, or use another path.
+    /// A latch ignores all contenders that are not latches. If a call finds such contenders at
+    /// `path`, for example those of [`start`](Leadership::start) or of a lock, it fails with
+    /// [`Error::InvalidPath`], which is logged, and [`is_healthy`](Leadership::is_healthy) returns
+    /// false. The same happens to `start` where there are latches. If such contenders arrive while
+    /// this process stands by or leads, they may lead at the same time. The first of them is logged
+    /// as an error within four session timeouts, counted from the beginning of the term or from the
+    /// contender's arrival. Before you switch, end all instances of one kind, or use another path.
     ///
     /// # Errors
     /// Those of [`start`](Leadership::start).
@@ -182,7 +182,7 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        // Its terms run on a single thread.
+        // All terms of a `Leadership` run on a single thread.
         let options = LockOptions { local_handoffs: 0, ..options };
         let lock = TwoLevel::new(Site::new(client, path, kind, options)?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
@@ -201,12 +201,12 @@ impl Leadership {
         self.shared.leads()
     }
 
-    /// Returns the current leader, of any process, or `None` if there is none. Use the answer for
-    /// display and for forwarding requests, because it may already be out of date when it arrives.
-    /// The leader's [identity](LockOptions::identity) may contain an address. While a lock stays
-    /// busy because of [`hold_at_least`](LockOptions::hold_at_least), this returns the leader whose
-    /// term has ended. Costs one list request and one read for each candidate; blocks for at most a
-    /// session timeout.
+    /// Returns the current leader, of any process, or `None` if there is none. Use the answer only
+    /// for display and for forwarding requests, because it may already be out of date when it
+    /// arrives. The leader's [identity](LockOptions::identity) may contain an address. While a lock
+    /// stays busy because of [`hold_at_least`](LockOptions::hold_at_least), this returns the leader
+    /// whose term has ended. Costs one list request and one read for each candidate; blocks for at
+    /// most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
@@ -219,10 +219,10 @@ impl Leadership {
     /// Returns whether the contest continues normally, for a liveness probe. Standing by while
     /// another process leads is healthy. Never blocks.
     ///
-    /// Returns false when the contest has ended, and when one of these lasts longer than a session
-    /// timeout:
+    /// Returns false when the contest has ended, and when one of these conditions lasts longer than
+    /// a session timeout:
     /// - Calls for the lock fail.
-    /// - The connection does not last.
+    /// - No connection of the client lasts.
     /// - The function has not returned although its term is over.
     ///
     /// For the last two conditions, the time is counted from the first call of this method that
@@ -234,11 +234,11 @@ impl Leadership {
         runs && self.shared.contest.lock().is_well(inner)
     }
 
-    /// Ends the contest in order. The running term [is over](Term::is_over); when the function has
-    /// returned, the lock is released, and the next candidate leads.
+    /// Ends the contest in an orderly way. The running term [is over](Term::is_over); when the
+    /// function has returned, the lock is released, and the next candidate leads.
     ///
     /// Blocks until the function has returned, and for at most a third of the session timeout after
-    /// that. Does not block if the function itself calls it.
+    /// that. Does not block if it is called from the function itself.
     pub fn shutdown(mut self) {
         self.shared.stopping.cancel();
         let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
@@ -326,8 +326,8 @@ impl Shared {
     }
 }
 
-/// Until the contest ends, checks from time to time for contenders at the path that ignore the
-/// leader, and logs one.
+/// Until the contest ends, checks from time to time whether there are contenders at the path that
+/// ignore the leader, and logs one of them.
 fn look_for_others(shared: &Arc<Shared>) {
     let requests = &shared.inner().requests;
     requests.call_at(requests.next_look(), shared, move |shared| {
@@ -395,9 +395,9 @@ pub struct Term {
 
 impl Term {
     /// Returns the instant until which the leader may act, as far as is known now: no other process
-    /// leads before it. It is in the past if the term was lost. While there is a connection,
-    /// heartbeats move it forward. Call this before each action, and act only if the remaining time
-    /// is enough. Never blocks.
+    /// leads before that instant. The instant is in the past if the term was lost. While there is a
+    /// connection, heartbeats move it forward. Call this before each action, and act only if the
+    /// remaining time is enough. Never blocks.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         sys::now() + self.hold.valid_for()

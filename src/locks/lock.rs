@@ -30,35 +30,35 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle, SingleNode};
 ///
 /// # Guarantees
 /// - While [`is_held`](DistributedLock::is_held) is true, no other client has the lock: the hold's
-///   [lease](crate#loss) ends before the servers can admit the next contender. The exception is a
-///   node that is deleted from outside, which admits the next contender at once. An event notifies
-///   the holder of that. A hold younger than a quarter of the session timeout gets no such event:
-///   its holder finds out at the end of that quarter, or when it unlocks.
+///   [lease](crate#loss) ends before the servers can admit the next contender. The exception: if
+///   the node is deleted from outside, the next contender is admitted at once. An event notifies
+///   the holder of the deletion. A hold younger than a quarter of the session timeout gets no such
+///   event: its holder finds out at the end of that quarter, or when it unlocks.
 /// - A later hold of the path, by any client, has a higher [fencing
 ///   token](crate::Hold::fencing_token).
 /// - An unlock never deletes another holder's node. If the request to delete its own node is not
 ///   answered, the client repeats it in the background until the node is known to be gone.
-/// - The lock of a process that dies is free one session timeout later, give or take a server tick.
+/// - If a process dies, its lock is free one session timeout later, give or take a server tick.
 ///
 /// With [`local_handoffs`](crate::LockOptions::local_handoffs), consecutive holds of one process
 /// may share a token. The section on [fencing](crate#fencing) describes what no lock can promise.
 ///
 /// # Fairness
 /// First come, first served among all clients, in the order in which the servers received their
-/// requests. A release wakes the next contender. It also notifies the client after that one, which
-/// lets the next release admit that client without listing the queue. No other client is woken. The
-/// threads of one client that use a path have one queue position among the clients, whichever
-/// objects they use. The client queues anew for each of them, in the order of their calls.
+/// requests. A release wakes the next contender. It also notifies the client behind that contender,
+/// so that the next release can admit this client without listing the queue. No other client is
+/// woken. The threads of one client that use a path have one queue position among the clients,
+/// whichever objects they use. The client queues anew for each of them, in the order of their
+/// calls.
 ///
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs, because the client resumes its
 /// session on the next connection; see [`Hold`](crate::Hold). If there is no connection in time,
 /// the hold is lost: `is_held()` is false, `ended()` is ready, and
 /// [`unlock`](DistributedLock::unlock) or the guard's release returns
-/// [`Error::Lost`](crate::Error::Lost). Until that call the object counts as in use, because the
-/// code that lost the lock may still be running. A waiting call continues to wait and keeps its
-/// queue position. If the session ended before the next connection, the call queues again at the
-/// end.
+/// [`Error::Lost`](crate::Error::Lost). Until then, the object counts as in use, because the code
+/// that lost the lock may still be running. A waiting call continues to wait and keeps its queue
+/// position. If the session ended before the next connection, the call queues again at the end.
 ///
 /// # Errors
 /// Finding the lock taken is not an error.
@@ -170,12 +170,12 @@ impl AtPath for DistributedReentrantLock {
 /// The simplest lock: a single ephemeral node at the lock's path. The client that creates the node
 /// holds the lock.
 ///
-/// A lock and an unlock take two requests. [`DistributedLock`] also takes two while there are no
-/// other contenders, one more if another client created its directory, and more when it queues
-/// behind others. A single node has these disadvantages:
+/// Locking and unlocking together take two requests. [`DistributedLock`] also takes two while there
+/// are no other contenders, one more if another client created the lock's directory, and more when
+/// it queues behind others. A single node has these disadvantages:
 ///
-/// - There is no queue. A release wakes all waiters, and each tries to create the node. Therefore
-///   the work of a release grows with their number: with five contenders or more, prefer
+/// - There is no queue. A release wakes all waiters, and each tries to create the node. Therefore,
+///   a release causes more work the more contenders wait: with five contenders or more, prefer
 ///   [`DistributedLock`]. The bench `benches/herd.rs` measures how often a lock passes from one
 ///   client to another. On two processors shared with the server (`forceSync=no`), the single node
 ///   managed 1.1 to 1.4 times as many acquisitions as the queue with two to four contenders, 0.85
@@ -186,11 +186,11 @@ impl AtPath for DistributedReentrantLock {
 /// - The node's name does not say which client created it. If it is deleted by hand while the lock
 ///   is held, the next contender gets the lock. A holder that has held the lock for a quarter of
 ///   the session timeout is notified at once, and any other holder at the end of that quarter. If
-///   it unlocks before that, it deletes whatever node is there. If the answer to a deletion is
-///   lost, the client checks whose node is there before it deletes it again. One window is left.
-///   Suppose that a server of an ensemble is paused while it has a deletion, and that the session
-///   continues on another server and later returns to the paused one. If that server forwards the
-///   deletion only then, it can delete the node of the next holder.
+///   such a holder unlocks before that, it deletes whatever node is there. If the answer to a
+///   deletion is lost, the client checks whose node is there before it deletes it again. One risk
+///   remains. Suppose that a server of an ensemble is paused before it forwards a deletion, and
+///   that the session continues on another server and later returns to the paused one. If that
+///   server forwards the deletion only then, it can delete the node of the next holder.
 /// - After a lost answer, the client finds out from the node's data whether it created the node. No
 ///   other program may therefore write to the node: if one does before the creator has read it, the
 ///   node can remain until the session ends. For this reason the lock cannot be
@@ -202,8 +202,8 @@ impl AtPath for DistributedReentrantLock {
 /// Any thread may unlock it, and the threads of one client acquire it in the order of their calls,
 /// whichever [objects at the path](crate::DistributedLock#several-objects-at-one-path) they use.
 ///
-/// The node's data consist of an id, new for every hold, and the identity of the client. Missing
-/// parent nodes are created as containers.
+/// The node's data consist of an id, which is new for every hold, and the identity of the client.
+/// Missing parent nodes are created as containers.
 ///
 /// # Guarantees
 /// Those of [`DistributedLock`](crate::DistributedLock#guarantees), unless the node is deleted by

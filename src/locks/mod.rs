@@ -1,4 +1,4 @@
-//! What users create: the kinds of locks, and leadership over any of them.
+//! What users create: locks of all kinds, and leadership.
 
 pub(crate) mod any;
 pub(crate) mod handle;

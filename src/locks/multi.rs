@@ -27,27 +27,28 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 /// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], which is why permits
 /// cannot be members.
 ///
-/// A call that finds a member busy returns [`Busy`] instead of a guard; it names the member. The
-/// calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
+/// A call that finds a member busy returns [`Busy`] instead of a guard. `Busy` names the member.
+/// The calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
 /// returns the members' paths in the order in which they are taken, separated by `", "`. That text
 /// is for display, not a path in ZooKeeper.
 ///
 /// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
 /// server list, then by path, including the client's chroot. Two programs that want the same locks
-/// cannot deadlock each other if two conditions hold. Both take the locks through `MultiLock`s, or
-/// in this order, and both list the same servers for an ensemble. A server's name and its address
-/// count as different servers.
+/// cannot deadlock each other if both of them take the locks through `MultiLock`s, or in this
+/// order, and if both of them list the same servers for an ensemble. A server's name and its
+/// address count as different servers.
 ///
 /// Each free member costs two requests and two round trips, one to take it and one to release it:
-/// ten free locks take ten round trips, and as many to release.
+/// ten free locks take ten round trips to acquire, and ten to release.
 ///
 /// # Deadlines
-/// One deadline covers all members. If an earlier member has used it up, a later one is still
-/// tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for at most a third
-/// of the session timeout for each member. After the deadline, the members that were taken are
-/// released. Like every unlock, this waits for answers: usually for milliseconds, and for a third
-/// of the session timeout for each member if the network has just started to drop all packets.
+/// One deadline covers all members. If the wait for an earlier member has used it up, a later
+/// member is still tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for
+/// at most a third of the session timeout for each member. After the deadline, the members that
+/// were taken are released. Like every unlock, this waits for answers: usually for milliseconds,
+/// and for a third of the session timeout for each member if the network has just started to drop
+/// all packets.
 ///
 /// # Guarantees
 /// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
@@ -56,15 +57,15 @@ use crate::locks::any::{Lock, LockGuard, LockId};
 ///   it could not release. An unlock also attempts to release every member.
 ///
 /// # Fairness
-/// Each member is as fair as its type, but the whole is not fair: it queues for one member at a
-/// time, while it holds the members that it has already taken. If it kept its position in the later
-/// queues, it could deadlock with a program that takes the same locks one by one.
+/// Each member is as fair as its type, but the `MultiLock` is not fair: a call queues for one
+/// member at a time, while it holds the members that it has already taken. If it kept its position
+/// in the later queues, it could deadlock with a program that takes the same locks one by one.
 ///
 /// # When the session dies
 /// Each hold ends separately; see [`Hold`]. [`is_held`](Lock::is_held) is false as soon as one of
-/// them is lost, and [`unlock`](Lock::unlock) reports which were. If a hold is lost while the call
-/// waits for a later member, the call notices when it gets that member. It then releases the others
-/// and returns [`Error::Lost`].
+/// them is lost, and [`unlock`](Lock::unlock) reports which ones were lost. If a hold is lost while
+/// the call waits for a later member, the call notices when it gets that member. It then releases
+/// the others and returns [`Error::Lost`].
 ///
 /// # Errors
 /// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
@@ -164,7 +165,7 @@ impl MultiLock {
 
     /// Takes all members, or none if one is busy.
     fn take(&self, wait: &Wait) -> Result<Result<(), Busy>> {
-        // The last one first, so that they are released in reverse order even in a panic.
+        // The last member comes first, so that all are released in reverse order even in a panic.
         let mut taken = Vec::new();
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait.clone() } else { wait.for_another() };
@@ -189,7 +190,7 @@ impl MultiLock {
         };
         sys::reached("a lock of a group is lost while the call waits for another");
         let mut losses = give_back(taken).into_iter();
-        // A lock type of another crate may report that it is not held, and yet unlock without an
+        // A lock of another crate's type may report that it is not held, and yet unlock without an
         // error.
         let not_held = || Error::not_held(gone.path());
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
@@ -199,7 +200,7 @@ impl MultiLock {
 /// The guard of several locks as one, which it owns.
 pub type MultiGuard = LockGuard<MultiLock>;
 
-/// The member of a [`MultiLock`] because of which a call took none: another contender has it.
+/// The member that stopped a call for a [`MultiLock`] from taking any: another contender has it.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {

@@ -27,10 +27,10 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 /// holds.
 ///
 /// # Write, then read
-/// A thread that holds the write lock may also take the read lock. It gets it at once, at the same
-/// queue position. After it unlocks the write lock it continues as a reader, and no waiting writer
-/// is admitted in between. The read hold has the [fencing token](crate::Hold::fencing_token) of the
-/// write hold.
+/// A thread that holds the write lock may also take the read lock. The thread gets the read lock at
+/// once, at the same queue position. After it unlocks the write lock, it continues as a reader, and
+/// no waiting writer is admitted in between. The read hold has the [fencing
+/// token](crate::Hold::fencing_token) of the write hold.
 ///
 /// The reverse is impossible, because the thread would wait for itself. Taking the write lock while
 /// holding a read lock returns [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), or
@@ -93,7 +93,7 @@ impl DistributedRwLock {
     /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). Sends no request.
     ///
     /// # Errors
-    /// As that call.
+    /// The same as for that call.
     pub fn new(client: &Client, path: impl AsRef<str>) -> Result<DistributedRwLock> {
         DistributedRwLock::with_options(client, path, LockOptions::new())
     }
@@ -102,7 +102,7 @@ impl DistributedRwLock {
     /// Sends no request.
     ///
     /// # Errors
-    /// As that call.
+    /// The same as for that call.
     pub fn with_options(
         client: &Client,
         path: impl AsRef<str>,
@@ -186,10 +186,11 @@ impl DistributedRwLock {
     }
 }
 
-/// The reading side of a [`DistributedRwLock`]. It is a handle, of which an object may have many.
+/// The reading side of a [`DistributedRwLock`]. This type is a handle, of which a lock object may
+/// have many.
 ///
-/// If a thread ends while it holds the read lock, it stays held until the client is closed or the
-/// last handle of the object is dropped.
+/// If a thread ends while it holds the read lock, the lock stays held until the client is closed or
+/// the last handle of the object is dropped.
 ///
 /// # Guarantees
 /// While the read lock is held, no other client and no other thread writes; see
@@ -207,9 +208,9 @@ impl DistributedRwLock {
 /// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
 /// - [`WouldDeadlock`](crate::Error::WouldDeadlock) if this thread would wait for itself. This is
 ///   the case if it holds the write lock through another object of the same client, or if it holds
-///   the read lock through one and a writer waits in between.
-/// - [`Lost`](crate::Error::Lost) if the thread locks again, or takes the read lock while it has
-///   the write lock, after it has lost that hold.
+///   the read lock through another object and a writer waits in between.
+/// - [`Lost`](crate::Error::Lost) if the thread has lost a read hold and locks again, or has lost a
+///   write hold and takes the read lock.
 /// - [`NotHeld`](crate::Error::NotHeld) if a thread unlocks a read hold of another thread.
 ///
 /// # Example
@@ -223,10 +224,11 @@ impl DistributedRwLock {
 /// ```
 pub type ReadLock = LockHandle<Read, ThisThread>;
 
-/// The writing side of a [`DistributedRwLock`]. It is a handle, of which an object may have many.
+/// The writing side of a [`DistributedRwLock`]. This type is a handle, of which a lock object may
+/// have many.
 ///
-/// If a thread ends while it holds the write lock, it stays held until the client is closed or the
-/// last handle of the object is dropped.
+/// If a thread ends while it holds the write lock, the lock stays held until the client is closed
+/// or the last handle of the object is dropped.
 ///
 /// # Guarantees
 /// While the write lock is held, no other thread writes or reads; see

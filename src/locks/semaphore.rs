@@ -27,21 +27,21 @@ use crate::session::{Grant, release};
 ///
 /// # The limit
 /// The limit belongs to the object. All users of a path should therefore use the same limit. If
-/// limits differ, each object grants its own permits only while no more than *its* limit are taken.
-/// The nodes of permits contain [their limit](Contender::limit), and a call that finds a different
-/// one logs a warning. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting
-/// and later calls. Permits that are held stay valid.
+/// limits differ, each object grants its own permits only as long as all taken permits together do
+/// not exceed *its* limit. The nodes of permits contain [their limit](Contender::limit), and a call
+/// that finds a different one logs a warning. [`set_limit`](DistributedSemaphore::set_limit)
+/// changes the limit for waiting and later calls. Permits that are held stay valid.
 ///
 /// A lock of another type at the same path does not wait for permits, and permits do not wait for
 /// it.
 ///
 /// # With Curator
-/// The nodes are those of `InterProcessSemaphoreV2`, but some uses are [not
+/// The nodes are those of Curator's `InterProcessSemaphoreV2`, but some uses are [not
 /// safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
-/// - While [`is_held`](Hold::is_held) is true, all held permits of the path together are no more
-///   than the limit, if all objects use the same limit.
+/// - While [`is_held`](Hold::is_held) is true, the held permits of the path together do not exceed
+///   the limit, if all objects use the same limit.
 /// - While a call waits for its permits, it has none of them.
 /// - The permits of a process that dies are free one session timeout later, give or take a server
 ///   tick.
@@ -53,9 +53,9 @@ use crate::session::{Grant, release};
 /// First come, first served. Waiting calls form a queue. The call at the front takes its permits
 /// when enough are free. Therefore requests for few permits do not starve a request for many, and
 /// two large requests cannot block each other half-way.
-/// [`try_acquire`](DistributedSemaphore::try_acquire) does not queue: it takes free permits for
-/// which the call at the front is not waiting. If two such calls request several permits at the
-/// same moment, both may find too few free, each because of the other.
+/// [`try_acquire`](DistributedSemaphore::try_acquire) does not queue: it takes free permits, unless
+/// the call at the front is waiting for them. If two calls that only try request several permits at
+/// the same moment, both may find too few free, each because of the other.
 ///
 /// # When the session dies
 /// Permits are holds like those of

@@ -1,6 +1,7 @@
 //! A lock object has two levels. A call first waits in the in-process queue, behind the other
-//! threads of this process, and then in the ZooKeeper queue, with its nodes on the servers. They
-//! are released in reverse order. All objects of a client at one path share one in-process queue.
+//! threads of this process, and then in the ZooKeeper queue, with its nodes on the servers. It
+//! leaves the two queues in reverse order. All objects of a client at one path share one in-process
+//! queue.
 
 mod raw;
 mod readers;

@@ -25,7 +25,8 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
     /// the deadline.
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>>;
 
-    /// Releases once. With `only`, releases only if that is the current hold.
+    /// Releases the lock once. If `only` is given, releases the lock only if that is the current
+    /// hold.
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()>;
 
     /// Returns the grant of the calling thread. If any thread may unlock the object, returns the

@@ -41,7 +41,7 @@ impl Readers {
         Arc::new(Readers { reads: Mutex::default(), site, write })
     }
 
-    /// Acquires a read under the thread's own write.
+    /// Acquires a read *under* a write: while the thread itself holds the write lock.
     fn under(
         &self,
         write: &Arc<Grant>,

@@ -1,5 +1,5 @@
-//! The parts of a lock object that its calls need: the client and the facts. It also runs each call
-//! and reports it to the observer.
+//! The parts of a lock object that its calls need: the client, and the facts that are the same for
+//! each call. This module also runs each call and reports it to the observer.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Creates the site of a lock. Its directory is its path. For a single node, it is the
-    /// directory above.
+    /// Creates the site of a lock. The directory of its nodes is its path. For a single node, it is
+    /// the directory above that path.
     pub(crate) fn new(
         client: &Client,
         path: &str,

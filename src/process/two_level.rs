@@ -1,13 +1,13 @@
 //! The common part of the exclusive locks. A call waits first in the in-process queue and then in
-//! the ZooKeeper queue, with a node. They are released in reverse order.
+//! the ZooKeeper queue, with a node. A release leaves the two queues in reverse order.
 //!
 //! `unlock` passes the lock on in the first of these ways that is possible:
 //!
-//! | the next thread | requests of both | if |
+//! | the next thread | requests of both threads | if |
 //! |---|---|---|
 //! | holds the same nodes | none | the option allows it: other processes wait for one more acquisition |
 //! | replaces the node | one transaction | a thread waits, but no other client does; therefore, this is fair to other clients |
-//! | queues | two or more | |
+//! | queues | two or more | otherwise |
 //!
 //! The first way is for programs that prefer fewer requests to fairness among processes. Such
 //! programs have to enable it. Without the second way, threads of one process that share a lock
@@ -74,8 +74,8 @@ impl TwoLevel {
     }
 
     /// Returns `None`, because another thread of this process is ahead. Without a connection the
-    /// state of the lock is unknown; in that case, returns an error, unless this object has to wait
-    /// whatever that state is.
+    /// state of the lock is unknown; in that case, returns an error, unless this object would have
+    /// to wait in any state.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => {
@@ -86,8 +86,8 @@ impl TwoLevel {
         }
     }
 
-    /// Acquires the lock in the ZooKeeper queue. If that fails, `turn` is dropped, and the next
-    /// thread of the in-process queue continues.
+    /// Acquires the lock in the ZooKeeper queue. If that fails, `turn`, the ownership of the
+    /// in-process queue, is dropped, and the next thread of that queue continues.
     fn second_level(
         &self,
         turn: Turn<'_, Arc<Grant>, Handed>,
@@ -98,8 +98,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted the nodes. A request is sent only when they are
-                    // handed over for the first time.
+                    // An operator may have deleted the nodes. The request that detects this is sent
+                    // only when they are handed over for the first time.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));

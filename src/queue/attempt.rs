@@ -1,5 +1,5 @@
-//! The common part of all calls that use the servers. They follow the client's session, own their
-//! nodes until these are granted, and wait.
+//! The common part of all calls that use the servers. These calls follow the client's session, own
+//! their nodes until the nodes are granted, and wait.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::session::{
 /// A create request that is about to be sent.
 pub(super) struct Create {
     key: Key,
-    /// If the answer is lost, its node is found by this id. The id is in the name, or in the data
-    /// of a single node.
+    /// If the answer is lost, the node is found by this id, which is in the name, or in the data of
+    /// a single node.
     pub(super) id: String,
     /// The requested name. The server appends a number if the mode is sequential.
     pub(super) name: String,
     pub(super) mode: CreateMode,
-    /// The epoch before the request is sent. If this value is too low, the search for its node only
-    /// takes longer.
+    /// The epoch (see [`Requests`]) before the request is sent. If it is too low, the search for
+    /// the node only takes longer.
     epoch: u64,
 }
 
@@ -39,25 +39,25 @@ pub(super) struct Create {
 pub(crate) struct Attempt<'a> {
     pub(super) inner: &'a Arc<Inner>,
     pub(super) facts: &'a Arc<Facts>,
-    /// The identity of the owner in the data of its nodes.
+    /// The owner's identity, which the data of its nodes contain.
     pub(super) identity: Arc<str>,
     pub(super) until: &'a Until,
     /// The report to the observer, which includes how many contenders are ahead.
     report: Option<&'a Report>,
-    /// The session of its nodes, and their place in it.
+    /// The session of its nodes, and their path.
     pub(super) place: Place,
     pub(super) nodes: Vec<Node>,
     /// Create requests without an answer.
     pub(super) unanswered: Vec<Key>,
-    /// Nodes may be created without a new list: right after a list, or in a new session. This does
-    /// not apply if a create request has remained unanswered since, or if an own node cannot be
-    /// deleted.
+    /// Nodes may be created without listing the directory first: right after a list, or in a new
+    /// session. This does not apply if a create request has remained unanswered since, or if one of
+    /// our nodes cannot be deleted.
     pub(super) may_create: bool,
     /// Ready when the servers have refused to delete one of our nodes.
     more_stuck: Ended,
 }
 
-/// How one pass of a loop ended.
+/// How one pass of the loop in [`run`] ended.
 pub(super) enum Pass {
     /// The call ends: it has acquired the lock, or the lock is busy.
     Done(Option<Arc<Grant>>),
@@ -67,13 +67,13 @@ pub(super) enum Pass {
 /// Runs passes until one of them ends the call. `None` means that the lock is busy: now, or until
 /// the deadline.
 ///
-/// | failure | a call that waits | a try |
+/// | failure | a call that waits | a call that only tries |
 /// |---|---|---|
 /// | the connection or the session ends | continues on the next one, and keeps its nodes if it has the same session | an error: the outcome is unknown |
 /// | the server is overloaded | sends the request again after a pause | that error |
 /// | the server refuses a request | that error | that error |
-/// | an event comes late, or never | lists again after some session timeouts | does not wait for events |
-/// | the deadline passes, including while it waits for an answer | busy if another contender was found ahead, and there is a connection; otherwise an error | the same |
+/// | an event comes late, or never | lists the directory again after some session timeouts | does not wait for events |
+/// | the deadline passes, including while the call waits for an answer | busy if another contender was found ahead, and there is a connection; otherwise an error | the same |
 /// | its token is cancelled | `Cancelled` | `Cancelled` |
 /// | an outage that lasts longer than the call allows | `Disconnected` | the first row |
 /// | the client is closed | `Closed` | `Closed` |
@@ -144,7 +144,7 @@ impl<'a> Attempt<'a> {
         self.facts.lock.as_str()
     }
 
-    /// Gives a busy server time.
+    /// Gives an overloaded server time to recover.
     fn pause(&mut self) -> Result<(), Stopped> {
         sys::reached("a waiting call pauses for an overloaded server");
         let lock = self.path();
@@ -154,7 +154,7 @@ impl<'a> Attempt<'a> {
         self.requests().pause(self.requests().next_try(), self.until)
     }
 
-    /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
+    /// Finds a connection at the start of a pass. Returns true if the session is a new one, in
     /// which the call does not have any nodes.
     pub(super) fn find_session(&mut self) -> Result<bool, Failure> {
         match self.until.waits {
@@ -178,10 +178,10 @@ impl<'a> Attempt<'a> {
 
     // ---- nodes
 
-    /// Sends requests that create `count` nodes, with `make`, and waits for the answer to its last
-    /// request. `name` returns the id, the name and the mode of each node. Before that, waits for
-    /// the create requests that other calls gave up, because their answers arrive first. If the
-    /// call is cancelled or the client is closed before the answer arrives, the answers are lost.
+    /// Lets `make` send requests that create `count` nodes, and waits for the answer to the last
+    /// one. `name` returns the id, the name and the mode of each node. Before that, waits for the
+    /// create requests that other calls gave up, because those are answered first. If the call is
+    /// cancelled or the client is closed before the answer arrives, the answers are lost.
     pub(super) fn create_all<R, T: Send + 'static>(
         &mut self,
         count: usize,
@@ -244,7 +244,7 @@ impl<'a> Attempt<'a> {
         Ok((creates.remove(0), created.map(last_created)))
     }
 
-    /// Handles the answer to a create request. Fails if the answer does not name the node. The node
+    /// Handles the answer to a create request. Fails if the answer does not name the node, which
     /// may exist anyway.
     pub(super) fn created(
         &mut self,
@@ -291,7 +291,7 @@ impl<'a> Attempt<'a> {
         self.may_create = false;
     }
 
-    /// Returns the index of the first unanswered create request with such an id.
+    /// Returns the index of the first unanswered create request for whose id `is_its` returns true.
     pub(super) fn find_unanswered(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
         if self.unanswered.is_empty() {
             return None;
@@ -301,8 +301,8 @@ impl<'a> Attempt<'a> {
         self.unanswered.iter().position(is_it)
     }
 
-    /// Takes over the node of an unanswered create request, after a list or a read has contained
-    /// that node.
+    /// Takes over the node of an unanswered create request, after a list or a read has shown that
+    /// node.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
         let key = self.unanswered.swap_remove(index);
         self.inner.own.table.lock().found(key);
@@ -330,7 +330,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Returns the names of own nodes at its place that cannot be deleted.
+    /// Returns the names of the client's nodes at the call's place that cannot be deleted.
     pub(super) fn stuck(&self) -> Vec<String> {
         self.inner.own.table.lock().stuck(&self.place).cloned().collect()
     }
@@ -345,7 +345,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Turns its nodes, which are first in the queue, into a hold.
+    /// Turns the call's nodes, which are first in the queue, into a hold.
     pub(super) fn grant(&mut self) -> Result<Pass, Failure> {
         let Attempt { inner, facts, until, .. } = *self;
         let (nodes, session) = (&mut self.nodes, self.place.session);
@@ -353,8 +353,8 @@ impl<'a> Attempt<'a> {
         Ok(granted.map_or(Pass::Again, |grant| Pass::Done(Some(grant))))
     }
 
-    /// Keeps the first `count` of its nodes and gives up the others, which are deleted in the
-    /// background.
+    /// Keeps the first `count` of the call's nodes and gives up the others, which are deleted in
+    /// the background.
     pub(super) fn give_up_rest(&mut self, count: usize) {
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
             self.inner.own.delete(&node);

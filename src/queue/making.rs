@@ -1,5 +1,5 @@
-//! Creates the nodes of a call that queues: nodes in the directory, or the directory with a node in
-//! it.
+//! Creates the nodes of a call that queues: either in the existing directory, or together with the
+//! directory.
 //!
 //! A node that was created in one transaction with its directory is alone, and does not need a
 //! list. This is certain because the servers carry out the transaction only if the directory does
@@ -20,13 +20,13 @@ use crate::session::{Failure, Replaceable, creations, deletions, is_outcome_unkn
 /// Where missing nodes are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Together with the directory, which is probably missing.
+    /// Together with the directory, which probably does not exist yet.
     Make,
     /// In the directory, which probably exists.
     Inside,
-    /// Both requests in one write, after one of them has failed: other clients create and remove
-    /// the directory. Both succeed only if another client deletes the first node and the directory
-    /// in between.
+    /// Both requests are sent in one write, after one of them has failed because other clients
+    /// create and remove the directory. Both requests succeed only if another client deletes the
+    /// first node and the directory in between.
     Both,
 }
 
@@ -201,8 +201,8 @@ fn replace(
         }
         Err(failure) => {
             sys::reached("a call ends while it replaces a node");
-            // If the outcome is known, the transaction was not sent, and the node is deleted with
-            // its directory.
+            // If the outcome is known, the transaction was not sent, and the old node is deleted
+            // with its directory.
             if failure.is_outcome_unknown() {
                 replaceable.settle(&attempt.inner.own, false);
             }

@@ -1,13 +1,14 @@
-//! Permits of a semaphore. The permits of a call are granted if they and the permits that any
-//! client created before them do not exceed the limit. Other nodes of the directory do not count.
+//! Permits of a semaphore. The permits of a call are granted if they do not exceed the limit
+//! together with all permits that were created before them, by any client. Other nodes of the
+//! directory do not count.
 //!
 //! This rule alone enforces the limit: when the last of the currently granted permits was granted,
-//! its list contained all the others. A call that waits also holds a lock, the turn of the
-//! semaphore, which makes the order fair. If two calls want many permits each, the turn lets one of
-//! them acquire all its permits.
+//! the list of its call contained all the others. A call that waits also holds a lock, the turn of
+//! the semaphore, which makes the order fair. If two calls want many permits each, the turn lets
+//! one of them acquire all its permits.
 //!
-//! The names also contain the limit under which the permits were requested, so that other clients
-//! can detect a different limit.
+//! The names of permits also contain the limit under which they were requested, so that other
+//! clients can detect a different limit.
 //!
 //! The server assigns the numbers in the names, which determine which nodes were created first. A
 //! node that was created by hand counts according to its name. Because no call owns it, its only
@@ -75,8 +76,8 @@ impl Limit {
 pub(crate) struct PermitRequest<'a> {
     pub(super) count: usize,
     limit: &'a Limit,
-    /// The turn of a call that waits: the lock that orders such calls. The permits are granted only
-    /// while the call holds it.
+    /// The turn of a call that waits: the lock that orders waiting calls. The permits are granted
+    /// only while the call holds it.
     pub(super) turn: Option<&'a Arc<Grant>>,
     /// Ready when the limit has changed since it was read.
     changed: Ended,

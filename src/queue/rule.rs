@@ -1,5 +1,5 @@
 //! The nodes that a call acquires, and the rule that decides from a list of names whether they are
-//! granted. This module does not send requests. The loop in `waiting` does the rest.
+//! granted. This module does not send requests. The loop in the module `waiting` does the rest.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ pub(crate) enum Recipe<'a> {
     /// Otherwise, it waits for the nearest blocking node that precedes it.
     Queue(LockKind),
     /// A read under this write of the same thread. It is granted at once, at the write's queue
-    /// position, so that a waiting writer cannot acquire the lock in between when the write is
-    /// released. The read's node is created before the list is requested, and the list contains
-    /// both nodes. Therefore, the position was occupied the whole time.
+    /// position. When the write is released, a waiting writer therefore cannot acquire the lock
+    /// before the read ends. The read's node is created before the list is requested, and the list
+    /// contains both nodes. Therefore, the position was occupied the whole time.
     ///
     /// The id in the name of the write proves that the write in the list is ours. Only a client
     /// that creates a node with exactly that name could forge it. The number in the read's name is
-    /// chosen here and not assigned by the server. It determines the position, but does not prove
-    /// anything about other nodes of the directory.
+    /// chosen by this client and not assigned by the server. That number determines the position,
+    /// but does not prove anything about other nodes of the directory.
     Under(&'a Arc<Grant>),
     /// Permits of a semaphore: either all of them or none.
     Permits(PermitRequest<'a>),
 }
 
 impl<'a> Recipe<'a> {
-    /// Returns how many nodes it requires.
+    /// Returns how many nodes the recipe requires.
     pub(super) fn count(&self) -> usize {
         match self {
             Recipe::Queue(_) | Recipe::Under(_) => 1,
@@ -79,7 +79,7 @@ impl<'a> Recipe<'a> {
     /// Returns the standing of our nodes, all of which are in the list.
     ///
     /// # Errors
-    /// Returns the reason, for the user, if they can never be granted.
+    /// Returns the reason, for the user, if the nodes can never be granted.
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         match self {
             Recipe::Queue(mode) => Ok(names::decide(*mode, list, &own[0].name)),

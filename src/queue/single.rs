@@ -2,8 +2,8 @@
 //! already exists, the call reads it, watches it, and waits until it is deleted.
 //!
 //! All contenders use the same name, which therefore does not identify the owner of the node. The
-//! data do: they contain an id that is new for each create request, and clients do not write to the
-//! node.
+//! data do identify the owner: they contain an id that is new for each create request, and clients
+//! do not write to the node later.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::session::{Failure, Grant, creations};
 /// Takes the single node.
 pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
-    // The call may have stopped waiting for it already.
+    // The call may have stopped waiting for the event already.
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
@@ -96,7 +96,7 @@ impl<'a> SingleCall<'a> {
     /// Reads the node, and watches it if the call may wait for it. Returns false if the node does
     /// not exist.
     fn look(&mut self) -> Result<bool, Failure> {
-        // The read contains all changes that were reported until now.
+        // The result of the read includes all changes that were reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
         let (session, until) = (self.attempt.place.session, self.attempt.until);

@@ -33,8 +33,8 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
-    /// Receives the events of its queue. It exists once the call watches a node or a list in this
-    /// session.
+    /// Receives the events of the call's queue. `None` until the call watches a node or a list in
+    /// this session.
     ears: Option<Ears>,
     /// The last list that was received and is not used yet.
     listed: Option<Names>,
@@ -52,7 +52,8 @@ struct Ears {
 
 impl Ears {
     /// If an event is not the grant, the thread that delivers it requests the next list, so that
-    /// the waiter is woken only once, after both. A waiter that watches the list is woken at once.
+    /// the waiter is woken only once, after both the event and the list. A waiter that watches the
+    /// list is woken at once.
     fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
         let (waker, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
@@ -98,8 +99,8 @@ impl Waiter<'_> {
         if self.attempt.find_session()? {
             // Late events of the old session go to the old watcher.
             self.ears = None;
-            // If own nodes cannot be deleted, the call creates nodes only after a list: otherwise,
-            // each call would leave one more such node.
+            // If some of our nodes cannot be deleted, the call creates nodes only after a list:
+            // otherwise, each call would leave one more such node.
             self.attempt.may_create = self.attempt.until.waits && self.attempt.stuck().is_empty();
         }
         let (listed, is_missing) = (self.listed.take(), self.is_missing());
@@ -224,9 +225,9 @@ impl Waiter<'_> {
         }
     }
 
-    // ---- own nodes that cannot be deleted
+    // ---- nodes of ours that cannot be deleted
 
-    /// Forgets own nodes that could not be deleted and no longer exist.
+    /// Forgets nodes of ours that could not be deleted before and no longer exist.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that could not be deleted is gone"));
@@ -234,8 +235,8 @@ impl Waiter<'_> {
         gone.for_each(|name| table.lock().no_longer_stays(&self.attempt.place, name));
     }
 
-    /// Returns `PermissionDenied` if the call could not be granted even after all nodes that can be
-    /// deleted are gone.
+    /// Returns `PermissionDenied` if the call could not be granted even if all nodes that can be
+    /// deleted were gone.
     fn check_room(&self, list: &Names) -> Result<(), Error> {
         let stuck: Names = self.attempt.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {

@@ -27,8 +27,8 @@ use crate::client::ClientBuilder;
 use crate::session::Registrar;
 use crate::settings::vars_of;
 
-/// A message that withdraws a registration, and the answer to a registration that is accepted.
-/// Other answers describe the error.
+/// The message that withdraws a registration, and the answer to a registration that is accepted.
+/// Any other answer describes an error.
 pub(super) const FORGET: &[u8] = b"forget";
 pub(super) const ACCEPTED: &str = "ok";
 const LONGEST_ANSWER: usize = 256;
@@ -46,29 +46,29 @@ struct Line {
     state: Mutex<State>,
     /// The largest margin of a hold so far, in milliseconds.
     margin: Mutex<u64>,
-    /// The same margin, where the reaper can read it after this process has died.
+    /// A file with the same margin, which the reaper can still read after this process has died.
     counter: OwnedFd,
 }
 
 #[derive(Default)]
 struct State {
     socket: Option<OwnedFd>,
-    /// The session that was last registered and its timeout, when it was registered if there is no
-    /// answer yet, and whether it was accepted.
+    /// The session that was registered last, with its timeout; if the reaper has not answered yet,
+    /// when that was; and whether the reaper accepted it.
     session: (i64, Duration),
     asked: Option<Instant>,
     is_accepted: bool,
-    /// What was last logged about it.
+    /// What was last logged about the registration.
     said: Option<String>,
 }
 
 impl ClientBuilder {
-    /// Registers the client's session with the [reaper](crate::Reaper) at this socket, which ends
-    /// the session when this process has died. Before you use it, read the documentation of
-    /// [`Reaper`](crate::Reaper), which explains when this is safe.
+    /// Registers the client's session with the [reaper](crate::Reaper) that listens at this socket.
+    /// The reaper ends the session when this process has died. Before you use it, read the
+    /// documentation of [`Reaper`](crate::Reaper), which explains when this is safe.
     ///
-    /// The registration runs independently of the locks and never delays one. If there is no
-    /// reaper, everything works as if this had not been called. A log line and
+    /// The registration is independent of the locks and never delays them. If there is no reaper,
+    /// everything works as if this had not been called. A log line and
     /// [`Stats::is_registered`](crate::Stats::is_registered) report that the reaper is missing. The
     /// client tries again every session timeout.
     ///
@@ -107,8 +107,8 @@ impl Line {
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
             state.socket = Some(socket);
         }
-        // The process that sends the handle opens it here, so a forked child would send a handle to
-        // itself.
+        // The handle is opened here, by the process that sends it. A forked child would therefore
+        // send a handle to itself.
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let files = [process.as_fd(), self.counter.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -167,8 +167,8 @@ impl Registrar for Line {
         }
         let registered = match state.asked {
             Some(asked) if sys::now() - asked < PATIENCE => return None,
-            // Files in transit count against the user's limit, so no more are sent until an answer
-            // arrives.
+            // Files in transit count against the user's limit. Therefore, no more files are sent
+            // until an answer arrives.
             Some(_) => Err("it does not answer".to_owned()),
             None => {
                 (state.session, state.asked, state.is_accepted) =
@@ -186,7 +186,7 @@ impl Registrar for Line {
     fn forget(&self) {
         let mut state = self.state.lock();
         if state.socket.is_some() {
-            // Without this, the reaper would try to end a session that is already over.
+            // Otherwise, the reaper would try to end a session that is already over.
             let _ = self.send(&mut state, FORGET);
         }
     }

@@ -47,25 +47,25 @@ const MOST: usize = 10_000;
 /// session together with a handle to its process: a pidfd, which Linux makes ready only when all
 /// threads of the process have ended. When that happens, the reaper resumes the session at any
 /// server and closes it. It keeps trying during outages, until a server reports that the session is
-/// over. Nothing else makes it end a session: not a socket that is closed, and not a process that
+/// over. Nothing else makes it end a session: neither a socket that is closed, nor a process that
 /// is stopped, forks or is debugged.
 ///
 /// # What has to be safe first
 ///
-/// **With a reaper, work that outlives its process no longer has a session timeout to finish**:
-/// children of the process, statements that a database still runs, requests in transit. Give such
-/// locks a [margin](crate::LockOptions::margin), for which the reaper waits, or check [fencing
-/// tokens](crate::Hold::fencing_token). If the children of a program do the work, it is better to
-/// run the program with the command `zoolock run`, which waits for all of them.
+/// **With a reaper, work that outlives its process no longer has a session timeout in which to
+/// finish**: children of the process, statements that a database still runs, requests in transit.
+/// Give such locks a [margin](crate::LockOptions::margin), for which the reaper waits, or check
+/// [fencing tokens](crate::Hold::fencing_token). If the children of a program do the work, it is
+/// better to run the program with the command `zoolock run`, which waits for all of them.
 ///
 /// The reaper must not run where a process can continue elsewhere, that is, on machines or in
 /// containers that are frozen, copied or moved while they run. It does nothing for a process whose
-/// machine dies, or which dies together with the reaper. The latter happens in a container that
-/// ends with its first process.
+/// machine dies, or which dies together with the reaper, for example in a container that ends with
+/// its first process.
 ///
 /// # Examples
 ///
-/// A parent that starts workers has a reaper, and passes them the path of its socket:
+/// A parent process starts a reaper, and passes the path of its socket to the workers:
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -80,7 +80,7 @@ const MOST: usize = 10_000;
 /// # }
 /// ```
 ///
-/// For all programs of a machine there is `zoolock reaper`.
+/// To have one reaper for all programs of a machine, run `zoolock reaper`.
 #[derive(Debug)]
 pub struct Reaper {
     path: PathBuf,
@@ -88,20 +88,20 @@ pub struct Reaper {
     lock: File,
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
-    /// A forked child may drop a copy.
+    /// The process that started the reaper. A forked child may drop a copy of it.
     process: u32,
 }
 
 impl Reaper {
     /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Any
-    /// process that may connect to the socket may have sessions ended; anyone who can reach the
-    /// servers already has that power. As for every file, the process's umask decides who may
-    /// connect.
+    /// process that may connect to the socket can make the reaper end sessions; anyone who can
+    /// reach the servers already has that power. As for every new file, this process's umask
+    /// decides who may connect.
     ///
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] if the socket cannot be created: another reaper listens there,
-    ///   there is a different file, or its path is longer than 107 bytes.
+    ///   another file is there, or the path is longer than 107 bytes.
     /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
         let path = path.as_ref().to_owned();
@@ -127,9 +127,9 @@ impl Reaper {
     }
 }
 
-/// Stops listening, and removes the socket. If a session is being ended, that is tried at most once
-/// more. Dropping the reaper waits for this attempt: for a session timeout, or for a minute if the
-/// servers cannot be reached. Processes that are still alive are no longer watched.
+/// Stops listening, and removes the socket. If the reaper is ending a session, it tries that at
+/// most once more. Dropping the reaper waits for this attempt: for a session timeout, or for a
+/// minute if the servers cannot be reached. Processes that are still alive are no longer watched.
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
@@ -144,8 +144,8 @@ impl Drop for Reaper {
     }
 }
 
-/// Returns a new socket there, and the lock beside it. A socket at which no process listens is
-/// replaced.
+/// Returns a new socket at this path, and the lock file beside it. A socket at which no process
+/// listens is replaced.
 fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -170,13 +170,13 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
     thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// The thread of a reaper.
+/// What the thread of a reaper works with.
 struct Listener {
     socket: OwnedFd,
     peers: Vec<Peer>,
     /// Receives files to close.
     litter: Sender<OwnedFd>,
-    /// Disconnected when the reaper ends.
+    /// This channel is disconnected when the reaper ends.
     over: Receiver<()>,
     /// The threads that end sessions.
     threads: Vec<JoinHandle<()>>,
@@ -241,9 +241,9 @@ impl Listener {
         let _ = self.litter.send(self.socket);
     }
 
-    /// Waits until there is something to do. Returns for each peer whether it is ready; a peer
-    /// without an entry may be ready. If the operating system was short of a resource, it waits for
-    /// a second.
+    /// Waits until there is something to do. Returns for each peer (registered client) whether it
+    /// is ready; a peer without an entry may be ready. If `is_short`, because the operating system
+    /// was short of a resource, waits for a second.
     fn wait(&self, stopped: &OwnedFd, is_short: bool) -> rustix::io::Result<Vec<bool>> {
         let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
         let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -275,7 +275,7 @@ impl Listener {
     }
 
     /// Receives from the peers that are ready, and from new ones, and ends the sessions of those
-    /// that have died. Returns whether the operating system could not create a thread for that.
+    /// that have died. Returns true if the operating system could not create a thread for that.
     fn attend(&mut self, ready: &[bool]) -> bool {
         self.threads.retain(|thread| !thread.is_finished());
         let mut is_short = false;
@@ -376,8 +376,8 @@ impl Peer {
 /// Returns the next message and the files beside it, or `None` at the end.
 fn receive(socket: &Foreign) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
     let mut message = vec![0; LONGEST];
-    // Enough space for everything that a message can carry. The system closes files that do not
-    // fit, and that may block.
+    // There is enough space for everything that a message can carry. The system closes files that
+    // do not fit, and that may block.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

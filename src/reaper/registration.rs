@@ -19,7 +19,7 @@ use crate::settings::{AUTH, CACERT, CERT, CONNECT, KEY, TLS, vars_of};
 /// The first line of a message. It differs between versions.
 const VERSION: &str = "zoolock reaper 1";
 
-/// The settings that matter.
+/// The settings that are needed to reach the servers.
 const SETTINGS: [&str; 6] = [CONNECT, AUTH, TLS, CACERT, CERT, KEY];
 
 /// The maximum number of servers. Resolving a name needs a thread.
@@ -36,7 +36,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_OUTAGE: Duration = Duration::from_secs(3600);
 
-/// What follows the settings, whose names are those of environment variables.
+/// The names of the lines after the settings. The settings have the names of environment variables.
 const SESSION: &str = "SESSION";
 const PASSWORD: &str = "PASSWORD";
 const TIMEOUT: &str = "TIMEOUT";
@@ -64,7 +64,7 @@ impl Registration {
     }
 
     /// Ends the session; its locks are free at once. **Only call this when the process that had the
-    /// session is known to have ended**, including everything that may still work for it.
+    /// session is known to have ended**, including everything that may still work on its behalf.
     ///
     /// Blocks until a server has reported that the session is over, for at most a session timeout.
     /// It is not an error if the session was already over.
@@ -73,8 +73,8 @@ impl Registration {
     ///
     /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a
     ///   certificate file is gone.
-    /// - [`Error::MaybeDone`] if no server has answered in time. They cannot be reached, or have
-    ///   ended the session by themselves. Trying again is safe.
+    /// - [`Error::MaybeDone`] if no server has answered in time. The servers cannot be reached, or
+    ///   have ended the session by themselves. Trying again is safe.
     /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn end_session(&self) -> Result<()> {
         let look_up = |name: &str| {
@@ -97,8 +97,8 @@ impl Registration {
     }
 
     /// Ends the session of a process that has just ended, `margin` from now. This is for programs
-    /// that do nothing else: it keeps trying during outages until a server has reported that the
-    /// session is over, for an hour at most, or until the channel `over` has no sender left.
+    /// that do nothing else: the call keeps trying during outages until a server has reported that
+    /// the session is over, an hour has passed, or the channel `over` has no sender left.
     pub fn end_session_after(&self, margin: Duration, over: &Receiver<()>) {
         let (begun, session) = (sys::now(), self.key.id);
         let mut wait = margin;
@@ -118,8 +118,8 @@ impl Registration {
                     || warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}"),
                 )),
             }
-            // Each attempt keeps the session alive for a while. If the close requests are lost, it
-            // expires in the meantime.
+            // Each attempt keeps the session alive for a while. If the close requests are lost, the
+            // session expires during this wait.
             wait = self.key.timeout.max(PAUSE);
         }
     }
@@ -178,10 +178,9 @@ impl Registration {
 }
 
 impl Client {
-    /// Returns what is needed to end this client's session from outside, for programs that
-    /// supervise other processes by themselves. A [`Reaper`](crate::Reaper) does all of this.
-    /// `None` while there is no session, and if a [reaper](ClientBuilder::reaper) cannot use the
-    /// settings.
+    /// Returns what is needed to end this client's session from outside. This is for programs that
+    /// supervise other processes themselves; a [`Reaper`](crate::Reaper) does all of that. `None`
+    /// while there is no session, and if a [reaper](ClientBuilder::reaper) cannot use the settings.
     #[must_use]
     pub fn registration(&self) -> Option<Registration> {
         let key = self.inner.requests.session_key()?;

@@ -1,15 +1,15 @@
-//! The directories of locks. They are containers, which exist as long as the lock is in use. If the
-//! directory is missing, it is created in one transaction with the first node, and it is deleted
-//! together with the last node. If an empty directory is left over, the server removes it after
-//! some time.
+//! The directories of locks. They are containers, which exist as long as their locks are in use. If
+//! the directory is missing, it is created in one transaction with the first node, and it is
+//! deleted together with the last node. If an empty directory is left over, the server removes it
+//! after some time.
 //!
 //! A directory is deleted only in the transaction that deletes one of our nodes in it. The servers
 //! refuse the transaction if the directory has other nodes, or if its data were set. Therefore, the
 //! nodes and data of other clients are never deleted. For each directory, the client stores which
-//! transaction created it, and whether that was its own. It does not delete directories that
-//! another client created, or that have contained nodes of other programs, because some programs
-//! ensure only once that their directory exists. The server removes such containers: by default, it
-//! checks once a minute whether they are empty.
+//! transaction created it, and whether that transaction was its own. It does not delete directories
+//! that another client created, or that have contained nodes of other programs, because some
+//! programs ensure only once that their directory exists. The server removes such containers: by
+//! default, it checks once a minute whether they are empty.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ use crate::base::sys::{self, Mutex};
 /// The version of data that have not been set since the node was created.
 const NEW: i32 = 0;
 
-/// The maximum number of directories that a client stores. If there are more, it clears the table,
-/// which only costs additional requests.
+/// The maximum number of directories that a client stores. If there are more, the client clears the
+/// table, which only costs additional requests.
 const MOST: usize = 8192;
 
 /// A directory that exists, according to the answers that this client has received.
@@ -76,8 +76,8 @@ impl Directories {
         self.note(directory, Directory { czxid, is_ours: true, stays: false, is_readable: false });
     }
 
-    /// Notes the result of a list: which directory exists, and which nodes it contains. Returns the
-    /// names of the nodes.
+    /// Notes the result of a list: which transaction created the directory, and which nodes are in
+    /// it. Returns the names of the nodes.
     pub(crate) fn listed(&self, directory: &LockPath, (names, stat): (Names, Stat)) -> Names {
         let stays = names.iter().any(|name| names::id_of(name).is_none());
         let czxid = stat.czxid;
@@ -97,12 +97,12 @@ impl Directories {
         known.into_iter().for_each(|known| self.note(directory, known));
     }
 
-    /// Adds new facts about a directory to the stored ones. Several threads may receive facts about
-    /// it at the same moment, and in any order.
+    /// Adds new facts about a directory to the stored ones. Several threads may receive such facts
+    /// at the same moment, and in any order.
     fn note(&self, directory: &LockPath, one: Directory) {
         let mut all = self.0.lock();
         match all.get_mut(directory) {
-            // `one` describes an earlier directory.
+            // `one` describes an earlier directory at this path.
             Some(known) if known.czxid > one.czxid => {}
             Some(known) if known.czxid == one.czxid => {
                 let stays = known.is_ours && one.stays && !known.stays;

@@ -17,7 +17,7 @@ const UNREAD: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
     /// There is a connection, which was alive when the last answer arrived. After an interruption,
-    /// the session is the same if it is still alive, and otherwise a new one.
+    /// the client has the same session if that is still alive, and otherwise a new one.
     Connected,
     /// There is no connection. Holds last while their leases run.
     Suspended,
@@ -25,7 +25,8 @@ pub enum ClientState {
     /// The client no longer holds any lock. If the session is still alive, waiting calls keep their
     /// queue positions.
     Lost,
-    /// The client was closed. This state is final. Subscriptions do not receive it; they end.
+    /// The client was closed. This state is final. Subscriptions do not receive it; instead, they
+    /// end.
     Closed,
 }
 
@@ -68,7 +69,8 @@ impl Iterator for Subscription {
     }
 }
 
-/// Counts since the client was created. All values except the gauges only increase.
+/// Counts of what has happened since the client was created. All values except the gauges only
+/// increase.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -95,8 +97,8 @@ pub struct Stats {
     /// background](crate::LockOptions::background_release) counts only if its first deletion did
     /// not get an answer.
     pub deleting: usize,
-    /// Gauge: whether a [reaper](crate::ClientBuilder::reaper) has accepted the client's session, as
-    /// far as the client knows.
+    /// Gauge: whether a [reaper](crate::ClientBuilder::reaper) has accepted the client's session,
+    /// as far as the client knows.
     pub is_registered: bool,
 }
 

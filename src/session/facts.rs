@@ -24,7 +24,7 @@ impl Facts {
     }
 
     /// Returns whether two lock objects can use the same nodes: the nodes contain the same
-    /// identity, and end in the same way.
+    /// identity, and the options for their end are equal.
     pub(crate) fn can_share_nodes(&self, other: &Facts) -> bool {
         let (own, other) = (&self.options, &other.options);
         own.identity == other.identity
@@ -49,7 +49,7 @@ pub(crate) struct Node {
     /// The fencing token: its czxid. For a read under a write, this is the token of the write.
     pub(crate) token: u64,
     /// The directory is deleted together with the node, unless it has other nodes at that time.
-    /// This is set if this client created the directory, and the node was alone when it was
+    /// This is true if this client created the directory, and the node was alone when it was
     /// granted.
     pub(crate) takes_directory: bool,
 }

@@ -29,12 +29,13 @@ pub(crate) enum What {
     Delete(Option<i32>),
 }
 
-/// Holds that guard writes, each with the node that has this index.
+/// Holds that guard writes, each with the index of one of its nodes.
 type Guards = [(Arc<Grant>, usize)];
 
 /// Carries out these writes in one transaction, in the session of the nodes. The transaction checks
-/// that the nodes of these holds exist. While its outcome is unknown, the nodes are not handed over
-/// to another thread, because the writes could then be carried out during the hold of that thread.
+/// that the nodes of these holds exist. While the outcome of the transaction is unknown, the nodes
+/// are not handed over to another thread, because the writes could otherwise be carried out during
+/// that thread's hold.
 pub(crate) fn commit(of: &Holds, holds: &Guards, writes: &[Write]) -> Result<()> {
     holds.iter().try_for_each(|(grant, _)| may_guard(of, grant))?;
     let guards: Vec<_> = holds.iter().map(|(grant, index)| grant.znode(*index)).collect();
@@ -118,8 +119,8 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
 }
 
 impl Write {
-    /// Returns an error if the version has the meaning "any version", or if this writes to one of
-    /// the guarding nodes.
+    /// Returns an error if the version is the number that means "any version", or if this writes to
+    /// one of the nodes that guard the writes.
     fn check(&self, guards: &[String]) -> Result<()> {
         let (version, writes) = match &self.what {
             What::Check(version) => (*version, false),

@@ -52,17 +52,17 @@ impl Holds {
         })
     }
 
-    /// Makes a hold of own nodes that were found to be first in their queue. Returns `None` if the
-    /// lease is too short to hold the nodes. If the lease runs out meanwhile, also returns `None`,
-    /// and takes and deletes the nodes.
+    /// Makes a hold of this client's nodes, which were found to be first in their queue. Returns
+    /// `None` if the lease is too short to hold the nodes. Also returns `None` if the lease runs
+    /// out meanwhile; in that case, this function takes and deletes the nodes.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
     /// can extend it. If the connection falls silent right after the grant, this is detected a
     /// quarter of the session timeout later, and a fifth is left to connect again. If the lease is
-    /// shorter than a fifth, or cannot last until a round trip after its next renewal, the nodes are
-    /// not granted. If the process or the server was paused, the servers may not have received a
-    /// request from it for nearly a session timeout, and its next request is certified only a quarter
-    /// later. The [margin](crate::LockOptions::margin) is added to all limits.
+    /// shorter than a fifth, or cannot last until a round trip after its next renewal, the nodes
+    /// are not granted. If the process or the server was paused, the servers may not have received
+    /// a request from the client for nearly a session timeout, and its next request is certified
+    /// only a quarter later. The [margin](crate::LockOptions::margin) is added to all limits.
     pub(crate) fn grant(
         self: &Arc<Self>,
         facts: &Arc<Facts>,
@@ -129,7 +129,7 @@ impl Holds {
         Ok(())
     }
 
-    /// Does the work that is due. Checks nodes that have been held for a while, and ends those that
+    /// Does the work that is due. Checks nodes that have been held for a while, and ends nodes that
     /// were held or reserved for long enough.
     fn attend(self: &Arc<Self>, due: Instant) {
         if !self.timer.fires(due) {
@@ -183,7 +183,7 @@ impl Holds {
         }
     }
 
-    /// Ends the nodes and their holds as lost.
+    /// Ends the nodes, and their holds as lost.
     ///
     /// The nodes are deleted, because their session, and the nodes with it, may continue to exist.
     /// If the clocks have ended a hold with a margin, its nodes stay for the time of the margin.
@@ -203,7 +203,7 @@ impl Holds {
         }
     }
 
-    /// Handles the fact that one of the nodes no longer exists although this client has not deleted
+    /// Ends the hold because one of its nodes no longer exists although this client has not deleted
     /// it. If the lease is over, the node ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
         let is_deleted = !nodes.term.left().is_zero();
@@ -211,8 +211,8 @@ impl Holds {
         self.lose(nodes, reason);
     }
 
-    /// Reports to the observer on another thread, because this one may deliver answers and must not
-    /// wait.
+    /// Reports the losses to the observer on another thread, because this thread may deliver
+    /// answers and must not wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
         for tell in grants.iter().filter_map(|grant| grant.take_report()) {
@@ -292,13 +292,13 @@ impl Holds {
     ) {
         let node = &nodes.list[index];
         match read {
-            // This is the node of another owner, at the path of a single node.
+            // This is another owner's node, at the path of our single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
                 sys::reached("another node has replaced a held single node");
                 self.node_gone(nodes);
             }
-            // The release of a single node cannot be requested, because the answer could be written
-            // to the node of the next owner.
+            // A holder of a single node cannot be asked to release it, because the answer could be
+            // written to the node of the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
                 nodes.mark_requested(index, stat.mzxid);
@@ -312,7 +312,7 @@ impl Holds {
             Err(error) => {
                 nodes.stop_watching();
                 // The check is repeated at once, because on connections that break often, a later
-                // one may never be answered. Other errors may persist.
+                // check may never be answered. Other errors may persist.
                 if error.kind() == ErrorKind::ConnectionLoss {
                     self.attend_at(sys::now());
                 }
@@ -320,7 +320,7 @@ impl Holds {
         }
     }
 
-    /// Writes the owner's identity into the node's data again, and marks that the lock was
+    /// Writes the owner's identity into the node's data again, and notes that a release was
     /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.term.session_id());

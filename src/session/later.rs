@@ -1,5 +1,5 @@
-//! Calls that happen later, on a thread of the client: when an answer arrives, or at an instant.
-//! They do not keep their object alive.
+//! Calls that happen later, on a thread of the client: when an answer arrives, or at an instant. A
+//! scheduled call does not keep its object alive.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +19,8 @@ pub(super) fn on_done<T: Send + Sync + 'static, A: Send + 'static>(
     answer.on_done(move |answer| drop(of.upgrade().inspect(|of| then(of, answer))));
 }
 
-/// The earliest instant at which something is due. An alarm cannot be cancelled. Therefore, if an
-/// earlier alarm replaces it, the old alarm detects that it is not current, and does nothing.
+/// The earliest instant at which something is due. An alarm cannot be cancelled. Instead, an alarm
+/// that was replaced by an earlier one detects that it is not current, and does nothing.
 #[derive(Debug, Default)]
 pub(super) struct Timer(Mutex<Option<Instant>>);
 

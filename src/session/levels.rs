@@ -18,15 +18,15 @@ use crate::base::sys::Mutex;
 
 /// What a thread hands over to the next thread.
 pub(crate) enum Handed {
-    /// Its nodes, which the next thread holds again.
+    /// The thread's nodes, which the next thread holds again.
     Nodes(Arc<Nodes>),
-    /// Its released node, which the next thread replaces.
+    /// The thread's released node, which the next thread replaces.
     Replaceable(Replaceable),
 }
 
 /// A released node that the next thread for the same lock replaces together with its directory. The
-/// next thread deletes both in the transaction that creates its own node. Otherwise, the thread
-/// that released the node deletes it.
+/// next thread deletes both in the transaction that creates its own node. If it does not, the
+/// thread that released the node deletes it.
 pub(crate) struct Replaceable {
     pub(super) nodes: Arc<Nodes>,
     /// Whether the transaction has replaced the node. If not, it may still do so.
@@ -40,7 +40,7 @@ impl Replaceable {
     }
 
     /// Reports to the thread that released the node whether the transaction has replaced it. If
-    /// not, the outcome is unknown.
+    /// `is_replaced` is false, the outcome is unknown.
     pub(crate) fn settle(self, own: &OwnNodes, is_replaced: bool) {
         if is_replaced {
             own.gone([self.nodes.list[0].key]);
@@ -102,7 +102,7 @@ impl Levels {
         (level, number)
     }
 
-    /// Lets other objects enter, because these holds of the nodes were lost.
+    /// Lets other objects enter their level, because these holds of the nodes were lost.
     pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
         let level = self.0.lock().levels.get(&key(&nodes.facts)).and_then(Weak::upgrade);
         level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
@@ -126,7 +126,7 @@ impl Drop for Level {
     fn drop(&mut self) {
         if let Some(levels) = self.levels.upgrade() {
             let mut table = levels.0.lock();
-            // Its path may already have another level.
+            // The path may already have another level.
             if table.levels.get(&self.key).is_some_and(|level| ptr::eq(level.as_ptr(), self)) {
                 table.levels.remove(&self.key);
             }

@@ -2,10 +2,10 @@
 //! whichever lock objects they use. This module handles threads, objects and their holds, and does
 //! not use ZooKeeper.
 //!
-//! A `parking_lot` guard that lives as long as the hold could not replace this. Another call could
-//! not unlock such a guard without `unsafe`, and waiting for it could not be cancelled or ended by
-//! closing the client. Later threads reuse the `RawThreadId` of earlier ones in `parking_lot`, and
-//! would become owners. A [`ThreadId`] is never reused.
+//! A `parking_lot` guard that lives as long as the hold could not replace this module. Another call
+//! could not unlock such a guard without `unsafe`, and waiting for it could not be cancelled or
+//! ended by closing the client. In `parking_lot`, later threads reuse the `RawThreadId` of earlier
+//! ones, and would become owners. A [`ThreadId`] is never reused.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -37,13 +37,14 @@ pub(crate) type Discard<L> = Box<dyn Fn(L) + Send + Sync>;
 /// | some | none | a thread is between the two queues, while it locks or unlocks |
 /// | some | some | held |
 ///
-/// The holds of other objects were lost, and are not unlocked yet. Each of them keeps only its own
+/// Any holds of other objects were lost, and are not unlocked yet. Each of them keeps only its own
 /// object in use.
 struct State<H, L> {
     owner: Option<Owner>,
     /// At most one hold for each object.
     holds: Vec<Held<H>>,
-    /// The value that the last thread handed over. `times` counts how often that happened in a row.
+    /// The value that the last thread handed over. `times` counts how often values were handed over
+    /// in a row.
     handed: Option<L>,
     times: u32,
     /// The threads that wait, each at most once.
@@ -108,7 +109,7 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().handed.take()
     }
 
-    /// Resets the count of values that were handed over in a row, because the thread continues on
+    /// Resets the count of values that were handed over in a row, because the thread now queues on
     /// the servers.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
@@ -187,8 +188,8 @@ impl<H: Clone, L> Local<H, L> {
         Turn { local: self, by }
     }
 
-    /// Stops waiting. The next owner is set before its thread is woken. Therefore, if a thread is
-    /// no longer in the queue, it has become the owner, and passes the turn on.
+    /// Stops waiting. The next owner is set before its thread is woken. Therefore, if this thread
+    /// is no longer in the queue, it has become the owner, and passes the turn on.
     fn stop_waiting(&self, by: Owner) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|waiter| waiter.by == by);

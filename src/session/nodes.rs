@@ -27,7 +27,7 @@ const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 /// semaphore.
 pub(crate) struct Nodes {
     pub(super) facts: Arc<Facts>,
-    /// The identity in their data.
+    /// The identity in the data of the nodes.
     pub(super) identity: Arc<str>,
     /// Never empty.
     pub(super) list: Vec<Node>,
@@ -44,10 +44,10 @@ pub(super) struct Term {
     requests: Weak<Requests>,
     lease: Lease,
     pub(super) margin: Duration,
-    /// The process in which they were granted.
+    /// The process in which the nodes were granted.
     pub(super) process: u32,
-    /// The term was found to be over. It is stored because a heartbeat may still renew a lease that
-    /// is within its margin.
+    /// The term was found to be over. This is stored because a heartbeat may still renew a lease
+    /// that is within its margin.
     is_over: AtomicBool,
 }
 
@@ -68,13 +68,13 @@ struct State {
 }
 
 enum Phase {
-    /// Held by the grants.
+    /// The nodes are held by the grants.
     Held,
-    /// They are not held. A thread handed them over to the next one.
+    /// The nodes are not held. A thread handed them over to the next thread.
     HandedOver,
-    /// They are not held, and cannot be acquired before this instant.
+    /// The nodes are not held, and cannot be acquired before this instant.
     Reserved(Instant),
-    /// Released or lost. They are deleted, or are going to be deleted.
+    /// The nodes were released or lost. They are deleted, or are going to be deleted.
     Over,
 }
 
@@ -90,7 +90,7 @@ pub(super) enum AfterRelease {
     Reserved(Instant),
 }
 
-/// Returns `begin + time`. If the time is too large for the clock, it never ends.
+/// Returns `begin + time`, or an instant in the far future if the time is too large for the clock.
 pub(super) fn after(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
@@ -135,7 +135,7 @@ impl Term {
         self.requests.upgrade().is_some_and(|requests| requests.is_connected())
     }
 
-    /// Returns whether the lease is one of the client of these requests.
+    /// Returns whether the lease belongs to the client that sends these requests.
     pub(super) fn is_of(&self, requests: &Arc<Requests>) -> bool {
         std::ptr::eq(self.requests.as_ptr(), Arc::as_ptr(requests))
     }
@@ -212,21 +212,21 @@ impl Nodes {
         true
     }
 
-    /// Returns the earliest instant at which one of their grants [ends](Grant::ends_at) by the
-    /// clocks.
+    /// Returns the earliest instant at which a grant of the nodes [ends](Grant::ends_at) according
+    /// to the clocks.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         self.state.lock().grants.iter().filter_map(|grant| grant.ends_at()).min()
     }
 
-    /// Returns the reason of the loss if one of their grants has ended by the clocks.
+    /// Returns the reason for the loss if a grant of the nodes has ended according to the clocks.
     pub(super) fn overdue(&self) -> Option<LossReason> {
         let state = self.state.lock();
         let mut left = state.grants.iter().map(|grant| grant.left());
         left.find(|(left, _)| left.is_zero()).map(|(_, reason)| reason)
     }
 
-    /// Releases a hold. If it has already ended by the clocks, it is lost, even if the loss was not
-    /// detected before.
+    /// Releases a hold. If the hold has already ended according to the clocks, it is lost, even if
+    /// that was not detected before.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
         let (left, reason) = grant.left();
         let mut state = self.state.lock();
@@ -255,10 +255,10 @@ impl Nodes {
     // ---- hand-offs to the next thread
 
     /// Ends this hold, so that another thread can [take the nodes over](Nodes::take_over). Returns
-    /// false, and changes nothing, if the nodes have to be deleted or have to stay. Reasons are
-    /// that less than a third of the session timeout is left of the lease, that a client has
-    /// requested the lock, that a read has the same queue position, that a write guarded by this
-    /// hold is not answered yet, or that the hold has to last longer.
+    /// false, and changes nothing, if the nodes have to be deleted or have to stay. Possible
+    /// reasons are that less than a third of the session timeout is left of the lease, that a
+    /// client has requested the lock, that a read has the same queue position, that a write guarded
+    /// by this hold is not answered yet, or that the hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
         let is_alone = matches!(state.phase, Phase::Held) && state.grants.len() == 1;
@@ -295,7 +295,7 @@ impl Nodes {
         is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 
-    /// Returns the instant until which they are reserved, if they are.
+    /// Returns the instant until which the nodes are reserved, if they are.
     pub(super) fn reserved_until(&self) -> Option<Instant> {
         match self.state.lock().phase {
             Phase::Reserved(until) => Some(until),
@@ -354,13 +354,13 @@ impl Nodes {
         (!state.is_over()).then(due)
     }
 
-    /// Returns whether they have a watcher.
+    /// Returns whether the nodes have a watcher.
     pub(super) fn is_watched(&self) -> bool {
         self.state.lock().watcher.is_some()
     }
 
-    /// Returns their watcher, for a read, and notes when to read them again. Returns `None` if they
-    /// are over. If they do not have a watcher yet, it is created by `new`.
+    /// Returns the watcher of the nodes, for a read, and notes when to read them again. Returns
+    /// `None` if the nodes are over. If they do not have a watcher yet, `new` creates it.
     pub(super) fn start_look(
         &self,
         again: Instant,
@@ -374,7 +374,7 @@ impl Nodes {
         Some(state.watcher.get_or_insert_with(new).clone())
     }
 
-    /// Drops their watcher, because the read that should have set the watch failed.
+    /// Drops the watcher of the nodes, because the read that should have set the watch failed.
     pub(super) fn stop_watching(&self) {
         let mut state = self.state.lock();
         state.look_again = None;
@@ -383,11 +383,11 @@ impl Nodes {
         drop(watcher);
     }
 
-    /// Notes that transaction `mzxid` requested the lock from the holder of the node with this
-    /// index, and notifies the holders.
+    /// Notes that the transaction `mzxid` asked the holder of the node with this index to release
+    /// the lock, and notifies the holders.
     pub(super) fn mark_requested(&self, index: usize, mzxid: i64) {
         let mut state = self.state.lock();
-        // If the same transaction is read again, it is the same request.
+        // If the same transaction is found again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
             let grants = state.grants.clone();
             drop(state);
@@ -395,13 +395,13 @@ impl Nodes {
         }
     }
 
-    /// Returns whether the lock was requested from the holder of the node with this index.
+    /// Returns whether the holder of the node with this index was asked to release the lock.
     pub(crate) fn is_requested(&self, index: usize) -> bool {
         self.state.lock().requested.contains_key(&index)
     }
 
-    /// Returns whether the calling thread has a hold of them. A hold that has ended by the clocks
-    /// does not count.
+    /// Returns whether the calling thread has a hold of the nodes. A hold that has ended according
+    /// to the clocks does not count.
     pub(super) fn is_held_here(&self) -> bool {
         let me = thread::current().id();
         let is_its = |grant: &Arc<Grant>| grant.thread == me && !grant.valid_for().is_zero();

@@ -4,14 +4,15 @@
 //!
 //! An orphan is an unanswered create request that its call has given up. Its node may exist, or
 //! appear later, and would block all other contenders. Therefore, the client looks for the node.
-//! One *look* covers all orphans of a session in one place. It either lists a lock's directory,
-//! where the names contain the ids, or reads a single node, whose data contain one id. The last
-//! look for an orphan follows a `sync`, so that its result includes the state of the leader.
+//! One *look* covers all orphans of one [`Place`], that is, of a session and a path. It either
+//! lists a lock's directory, where the names contain the ids, or reads a single node, whose data
+//! contain one id. The last look for an orphan follows a `sync`, so that its result includes the
+//! state of the leader.
 //!
 //! Before a call creates nodes, it waits until the orphans of this connection were looked for. This
-//! does not delay the call, because its own answer would not arrive earlier. As a result, if a
-//! server is stalled, calls with short deadlines leave one create request per thread, and not one
-//! per call.
+//! does not delay the call, because the answer to its own request would not arrive earlier. As a
+//! result, if a server is stalled, calls with short deadlines leave one create request per thread,
+//! and not one per call.
 //!
 //! Nodes that are no longer needed are deleted in the background, over as many connections as
 //! necessary. If the servers refuse to delete a node, it stays until its session ends.
@@ -38,8 +39,8 @@ use crate::base::signal::Broadcast;
 use crate::base::sys::{self, Mutex};
 use crate::base::wait::Until;
 
-/// The maximum size of all node paths of one client, in bytes. The transaction that closes its
-/// session contains all of them, and a server that cannot read it fails to restart
+/// The maximum size of all node paths of one client, in bytes. The transaction that closes the
+/// client's session contains all these paths, and a server that cannot read it fails to restart
 /// (ZOOKEEPER-4306). Servers from 3.6 on read up to the sum of `jute.maxbuffer` and
 /// `zookeeper.jute.maxbuffer.extrasize`: 2,097,150 bytes by default, and at least 1,049,599 if only
 /// the second is set. Earlier servers do not list the paths in the transaction. The transaction has
@@ -52,11 +53,11 @@ const NAME_BYTES: usize = 60;
 /// The size of the length field before each path.
 const LENGTH_BYTES: usize = 4;
 
-/// The pause before the deletion of a single node is tried again. It is necessary because a server
-/// may refuse each attempt at once.
+/// The pause before the client tries again to delete a single node. It is necessary because a
+/// server may refuse each attempt at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The place of nodes: their session and their path.
+/// The *place* of nodes: their session and their path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) session: i64,
@@ -72,7 +73,7 @@ impl Place {
         Place { session, path: path.clone(), is_single }
     }
 
-    /// Returns the path of a node with this name in it.
+    /// Returns the path of a node with this name in this place.
     pub(crate) fn path_of(&self, name: &str) -> String {
         match self.is_single {
             true => self.path.as_str().to_owned(),
@@ -110,10 +111,10 @@ impl OwnNodes {
 
     // ---- nodes of calls
 
-    /// Enters `count` nodes, whose create requests are about to be sent. The caller has to report
-    /// each of them later as [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or
-    /// [gone](OwnNodes::gone). Before that, waits until the orphans of this connection, which other
-    /// calls gave up, were looked for.
+    /// Enters `count` nodes in the table, whose create requests are about to be sent. The caller
+    /// has to report each of them later as [unanswered](OwnNodes::no_answer),
+    /// [deleted](OwnNodes::delete) or [gone](OwnNodes::gone). Before that, waits until the orphans
+    /// of this connection, which other calls gave up, were looked for.
     pub(crate) fn enter(
         &self,
         place: &Place,
@@ -144,8 +145,8 @@ impl OwnNodes {
     }
 
     /// Turns these unanswered create requests into orphans, and looks for them at once. With `due`,
-    /// it does so only for those whose time is over at that instant. Removes them from
-    /// `unanswered`, and returns whether there were any.
+    /// gives up only those whose time is over at that instant. Removes them from `unanswered`, and
+    /// returns whether there were any.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         place: &Place,
@@ -181,8 +182,8 @@ impl OwnNodes {
     // ---- orphans
 
     /// Looks for all orphans on a new connection, and wakes the calls that wait for looks on the
-    /// previous one. If the session of an orphan is already over, the look finds that the orphan is
-    /// gone.
+    /// previous one. If the session of an orphan is already over, the look detects that the orphan
+    /// is gone.
     pub(super) fn on_connected(self: &Arc<Self>) {
         self.changed.send();
         self.look_for(|_, _| true);
@@ -206,8 +207,9 @@ impl OwnNodes {
         }
     }
 
-    /// Looks for the orphans that are wanted, by their place and the instant when their time is
-    /// over. Does nothing without a connection, because the next connection looks for all orphans.
+    /// Looks for the orphans that `is_wanted` selects, by their place and the instant when their
+    /// time is over. Does nothing without a connection, because the next connection looks for all
+    /// orphans.
     pub(super) fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
         if !self.requests.is_connected() {
             return;
@@ -348,11 +350,10 @@ impl OwnNodes {
         });
     }
 
-    /// Deletes a single node if the same transaction created it. All contenders use its name; if a
-    /// deletion was simply sent again, it could delete the node of the next owner. Therefore, the
-    /// node is read before each deletion. The read follows a write on the same connection. Its
-    /// result is at least as new as that write, and therefore at least as new as the previous
-    /// deletion.
+    /// Deletes a single node, unless another one has replaced it. All contenders use its name; if a
+    /// deletion was simply sent again, it could delete the next owner's node. Therefore, the node
+    /// is read before each deletion. The read follows a write on the same connection. Its result is
+    /// at least as new as that write, and therefore at least as new as the previous deletion.
     fn delete_single(self: &Arc<Self>, place: Place, node: Node) {
         let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
         let path = place.path_of(&node.name);
@@ -401,7 +402,7 @@ impl OwnNodes {
 
     // ---- nodes that stay
 
-    /// Notes that one of our nodes stays until its session ends, and logs that once.
+    /// Notes that the servers refuse to delete one of our nodes, and logs that once.
     pub(super) fn add_stuck(&self, path: &str, node: &Node, error: &zookeeper::Error) {
         if self.table.lock().stays(node.key, &node.name) {
             self.more_stuck.send();

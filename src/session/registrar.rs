@@ -1,5 +1,5 @@
-//! The interface through which a client registers its session, so that another process ends the
-//! session if this process dies. Its methods do not wait.
+//! The interface through which a client registers its session, so that another process, a reaper,
+//! ends the session if this process dies. Its methods do not wait.
 
 use std::fmt::Debug;
 use std::time::Duration;

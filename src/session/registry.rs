@@ -26,7 +26,7 @@ struct Entries {
     nodes: Table,
     is_closed: bool,
     /// Keeps the lease renewed while anything is held, and a little longer. If each hold had its
-    /// own keeper, the client's timer would be woken each time.
+    /// own keeper, the client's timer would be woken for each hold.
     keeper: Option<LeaseKeeper>,
 }
 
@@ -74,10 +74,10 @@ impl Registry {
         self.0.lock().nodes.values().filter(|nodes| !nodes.facts.is_turn()).count()
     }
 
-    /// Returns whether the calling thread has a hold in the same queue that other threads cannot
-    /// end. If the thread waits there, it waits for that hold, or behind a contender that does,
-    /// because the contenders that are ahead of it and exclude it came after the hold. Permits and
-    /// single nodes are not in a queue.
+    /// Returns whether the calling thread already has a hold in this queue, and other threads
+    /// cannot end that hold. If the thread queued, it would wait for its own hold, or behind a
+    /// contender that waits for that hold, because all contenders ahead that exclude the thread
+    /// came after the hold. Permits and single nodes are not in a queue.
     pub(crate) fn holds_here(&self, facts: &Facts) -> bool {
         let is_own = |nodes: &Arc<Nodes>| nodes.facts.kind.is_of_a_thread() && nodes.is_held_here();
         if matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral) {

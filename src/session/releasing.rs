@@ -79,8 +79,8 @@ impl Deletion<'_> {
         self.holds.requests.zk.in_session(session).with_timeout(left)
     }
 
-    /// Returns whether the next thread may replace the only node. In that case, the release waits
-    /// for that thread; therefore, it must not be a release in the background.
+    /// Returns whether the next thread may replace the only node. The release then waits for that
+    /// thread; therefore, it must not be a release in the background.
     fn may_be_replaced(&self) -> bool {
         self.nodes.with_directory().is_some()
             && sys::shortcuts()
@@ -128,7 +128,7 @@ impl Deletion<'_> {
     }
 
     /// Deletes the only node and its directory. If the servers refuse only to delete the directory,
-    /// deletes the node alone.
+    /// deletes only the node.
     fn run_with_directory(&self, node: &Node) -> Result<()> {
         let Deletion { holds, nodes, .. } = self;
         let (directory, path) = (&nodes.facts.directory, nodes.facts.path_of(node));
@@ -142,8 +142,8 @@ impl Deletion<'_> {
                 Err(error) if error.failed_op() == Some(1) => {
                     directories.put_back(directory, known);
                     match error.kind() {
-                        // Some of the other nodes may belong to other programs, which may need the
-                        // directory.
+                        // Some of the other nodes in the directory may belong to other programs,
+                        // which may need it.
                         ErrorKind::NotEmpty => holds.requests.list(directory, drop),
                         _ => directories.change(directory, |known| known.stays = true),
                     }
@@ -154,7 +154,8 @@ impl Deletion<'_> {
         })
     }
 
-    /// Continues with an answer: here, or in the background if the lock is released there.
+    /// Calls `go_on` with the answer: on this thread, or in the background if the lock is released
+    /// there.
     fn then<T: Send + 'static>(
         &self,
         answer: Pending<T>,
@@ -182,7 +183,7 @@ impl Deletion<'_> {
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
-        // If the thread waits for the last answer first, it is woken only once.
+        // The thread waits for the last answer first, so that it is woken only once.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             outcome =
                 outcome.and(self.then(deletion, move |deletion, deleted| {

@@ -16,7 +16,7 @@ use crate::base::signal::{Broadcast, Ended, Signal};
 use crate::base::sys::{self, at, never};
 use crate::base::wait::{Stopped, Until};
 
-/// For this time, a call that waits for an answer ignores all other signals.
+/// How long a call that waits for an answer ignores all other signals at first.
 const SOON: Duration = Duration::from_millis(10);
 
 /// Watched nodes are checked again after at least this many session timeouts, and at most twice as
@@ -54,9 +54,9 @@ pub(crate) enum Failure {
     Stopped(Stopped),
     /// The server answered with this error.
     Refused(zookeeper::Error),
-    /// The request was not sent, because the wait was stopped before.
+    /// The request was not sent, because the wait was stopped before that.
     NotSent(Stopped),
-    /// The call ends with this error. It did not send a request, or only requests that read.
+    /// The call ends with this error. It has not sent any requests, or only requests that read.
     Ended(Error),
 }
 
@@ -117,8 +117,8 @@ impl Failure {
     }
 }
 
-/// Returns whether the servers may have carried out a request with this error, or may still do so.
-/// If the client does not recognize the error code, the outcome is unknown.
+/// Returns whether the servers may have carried out a request that failed with this error, or may
+/// still do so. If the client does not recognize the error code, the outcome is unknown.
 pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }
@@ -219,10 +219,10 @@ impl Requests {
         self.timeout() / 3
     }
 
-    /// Returns when to check again something that is watched. A server sends events of a node only
-    /// to clients that may read the node at that time, and an ACL can change at any time.
-    /// Therefore, callers must not rely on events alone. The instants are random, so that calls
-    /// which begin to wait at the same time do not check at the same time.
+    /// Returns when to check a watched node or list again. A server sends events of a node only to
+    /// clients that may read the node at that time, and an ACL can change at any time. Therefore,
+    /// callers must not rely on events alone. The instants are random, so that calls which begin to
+    /// wait at the same time do not check at the same time.
     pub(crate) fn next_look(&self) -> Instant {
         spread(self.timeout() * sys::fallback(LOOK_AFTER))
     }
@@ -241,7 +241,7 @@ impl Requests {
         &self.acl
     }
 
-    /// Returns an error if there is no connection, for calls that do not wait for one.
+    /// For calls that do not wait for a connection: returns an error if there is none.
     pub(crate) fn require_connection(&self, path: &str) -> Result<()> {
         match self.is_connected() {
             _ if self.is_closed() => Err(Error::Closed),
@@ -331,8 +331,8 @@ impl Requests {
         Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
     }
 
-    /// Returns which directories are missing, from the highest one down to `directory`. Creates the
-    /// chroot if that is missing.
+    /// Returns which directories are missing, from the highest one down to `directory`. If the
+    /// chroot is missing, creates it.
     pub(crate) fn missing_directories(
         &self,
         directory: &LockPath,
@@ -466,8 +466,8 @@ impl Requests {
         }
     }
 
-    /// Like [`error`](Requests::error), for a write of a user. Such a write is permanent if it was
-    /// carried out.
+    /// Like [`error`](Requests::error), for a write of a user. If such a write was carried out, it
+    /// is permanent.
     pub(crate) fn error_of_write(&self, path: &str, failure: Failure) -> Error {
         let is_maybe_done = match &failure {
             Failure::Refused(error) if error.is_busy() => error.is_maybe_done(),

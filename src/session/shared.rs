@@ -78,7 +78,7 @@ impl Inner {
         inner
     }
 
-    /// Ends every hold and every wait. Never blocks; the session ends a little later.
+    /// Ends every hold and every wait. Never blocks: the session ends a little later.
     pub(crate) fn shut_down(&self) {
         self.requests.close(|| {
             self.holds.close();
@@ -295,7 +295,7 @@ mod tests {
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term::new(&inner.requests, lease, Duration::ZERO);
             let grant = Nodes::grant(&facts, &"".into(), list, term);
-            // The hold has ended by time, but no timer has detected that yet.
+            // The hold has ended by the clock, but no timer has detected that yet.
             inner.holds.registry.add(grant.nodes(), || zk.keep_lease()).unwrap();
             assert_eq!(inner.holds.registry.holds_here(&facts), is_held, "{at_most:?}");
             inner.holds.registry.remove(grant.nodes());

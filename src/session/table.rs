@@ -19,15 +19,16 @@
 //! granted. The other nodes do not have an owner, and the client cleans them up. An orphan is an
 //! unanswered create request that its call has given up.
 //!
-//! The client looks for an orphan by its id. One look, which is a list or a read, covers all
-//! orphans of a place, and each place has at most one look at a time. A server answers the requests
-//! of a connection in order. Therefore, if a look is answered on the connection of the create
-//! request, it either finds the node, or the node does not exist and never will. This is not true
-//! after the connection has broken: if the session returns to the server that received the create
-//! request, that server may carry it out late. This takes at most one session timeout from the
-//! first answer on another connection. By the end of that time, a server that was paused has
-//! continued, and a server that lost its leader has been disconnected for longer than a leader
-//! waits. (The leader refuses requests that arrive through a server that the session has left.)
+//! The client looks for an orphan by its id. One *look*, which is a list or a read, covers all
+//! orphans of a place (a session and a path), and each place has at most one look at a time. A
+//! server answers the requests of a connection in order. Therefore, if a look is answered on the
+//! connection of the create request, it either finds the node, or the node does not exist and never
+//! will. This is not true after the connection has broken: if the session returns to the server
+//! that received the create request, that server may carry it out late. This takes at most one
+//! session timeout from the first answer on another connection. By the end of that time, a server
+//! that was paused has continued, and a server that lost its leader has been disconnected for
+//! longer than a leader waits. (The leader refuses requests that arrive through a server that the
+//! session has left.)
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -35,14 +36,14 @@ use std::ops::Range;
 
 use crate::base::sys;
 
-/// The number of a node in the table. It is never used again.
+/// The number of a node in the table. Numbers are never used again.
 pub(crate) type Key = u64;
 
 /// The nodes of one client, in places of type `P`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Table<P, T> {
     nodes: BTreeMap<Key, Entry<P, T>>,
-    /// The places with orphans or nodes that stay.
+    /// The places with orphans, or with nodes that the servers refuse to delete.
     open: BTreeMap<P, Open<T>>,
     next: Key,
     room: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Unanswered<T> {
     pub(crate) until: T,
 }
 
-/// The orphans and the remaining nodes of one place.
+/// The orphans of one place, and its nodes that the servers refuse to delete.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Open<T> {
     orphans: Vec<Key>,
@@ -90,7 +91,7 @@ struct Open<T> {
     look: Option<Look<T>>,
     /// Another look has to follow `look`.
     again: bool,
-    /// The nodes that stay, by their names.
+    /// The nodes that stay because the servers refuse to delete them, by their names.
     stuck: BTreeMap<String, Key>,
 }
 
@@ -180,7 +181,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 
     // ---- nodes that stay
 
-    /// Notes that the servers refuse to delete a node. Returns whether that was not known before.
+    /// Notes that the servers refuse to delete a node. Returns false if that was already known.
     pub(crate) fn stays(&mut self, key: Key, name: &str) -> bool {
         let Some(node) = self.nodes.get_mut(&key) else {
             return false;
@@ -214,15 +215,15 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // An empty place has no search without an answer, which could be mistaken for the
-            // answer to a later search.
+            // An empty place has no unanswered look, whose answer could be mistaken for that of a
+            // later look.
             self.open.remove(place);
         }
     }
 
     // ---- orphans
 
-    /// Returns whether there is an orphan that was sent on the connection of this epoch.
+    /// Returns whether there is an orphan whose request was sent on the connection of this epoch.
     pub(crate) fn has_orphan_of(&self, epoch: u64) -> bool {
         let mut orphans = self.open.values().flat_map(|open| &open.orphans);
         orphans.any(|key| self.unanswered(*key).is_some_and(|create| create.epoch == Some(epoch)))

@@ -32,9 +32,10 @@ pub enum HoldState {
 /// One hold.
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The thread that acquired it.
+    /// The thread that acquired the hold.
     pub(super) thread: ThreadId,
-    /// The `hold_at_most` of the call that acquired it. The other options are those of the nodes.
+    /// The `hold_at_most` of the call that acquired the hold. The other options are those of the
+    /// nodes.
     pub(super) at_most: Option<Duration>,
     since: Instant,
     ending: Mutex<Ending>,
@@ -45,13 +46,14 @@ pub(crate) struct Grant {
 }
 
 struct Ending {
-    /// How it has ended: as lost or released. `None` if it has not.
+    /// How the hold has ended: as lost or released. `None` if it has not ended.
     end: Option<HoldState>,
-    /// The instant until which it may last.
+    /// The instant until which the hold may last.
     due: Option<Instant>,
-    /// The observer of its end. The first thread that reports to it takes it out.
+    /// The observer of the hold's end. The first thread that reports to the observer takes it out
+    /// of here.
     observed: Option<Observed>,
-    /// The channels are disconnected when it ends.
+    /// The channels, which are disconnected when the hold ends.
     requests: Vec<Sender<()>>,
     /// The functions of users to call after it has ended.
     calls: Vec<Box<dyn FnOnce() + Send>>,
@@ -106,12 +108,12 @@ impl Grant {
         self.ended.ended()
     }
 
-    /// Returns whether its end was detected.
+    /// Returns whether the end of the hold was detected.
     pub(crate) fn is_over(&self) -> bool {
         self.known_end().is_some()
     }
 
-    /// Returns how it has ended, if that was detected.
+    /// Returns how the hold has ended, if that was detected.
     pub(super) fn known_end(&self) -> Option<HoldState> {
         self.ending.lock().end
     }
@@ -122,8 +124,8 @@ impl Grant {
         if self.nodes.term.is_copy() {
             return HoldState::Lost(LossReason::LeaseExpired);
         }
-        // This is read before the end is read, because closing the client ends the holds before the
-        // connection.
+        // The connection is read before the end, because closing the client ends the holds before
+        // the connection.
         let is_connected = self.nodes.term.is_connected();
         let (left, reason) = self.left();
         match self.known_end() {
@@ -134,7 +136,7 @@ impl Grant {
         }
     }
 
-    /// Returns the time until it ends by the clocks, and the reason of that loss.
+    /// Returns the time until the clocks end the hold, and the reason for that loss.
     pub(super) fn left(&self) -> (Duration, LossReason) {
         let lease = self.nodes.term.left();
         let due = self.ending.lock().due;
@@ -144,16 +146,16 @@ impl Grant {
         }
     }
 
-    /// Returns when it ends by the clocks, according to the current lease. Returns `None` if only
-    /// the end of the lease ends it, because the client reports that.
+    /// Returns when the clocks end the hold, according to the current lease. Returns `None` if only
+    /// the end of the lease ends the hold, because the client reports that end.
     pub(in crate::session) fn ends_at(&self) -> Option<Instant> {
         let has_margin = !self.nodes.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.ending.lock().due.into_iter().chain(lost).min()
     }
 
-    /// Sets the instant until which it may last, which is at least its minimum time. Returns false
-    /// if it has already ended.
+    /// Sets the instant until which the hold may last, which is never before its minimum time.
+    /// Returns false if it has already ended.
     pub(in crate::session) fn expire_at(&self, due: Instant) -> bool {
         let due = due.max(after(self.since, self.nodes.facts.options.hold_at_least));
         let mut ending = self.ending.lock();
@@ -164,7 +166,7 @@ impl Grant {
         !is_over
     }
 
-    /// Returns the time until it is lost by the clocks; zero if it is not held.
+    /// Returns the time until the clocks end the hold as lost; zero if it is not held.
     pub(crate) fn valid_for(&self) -> Duration {
         if self.nodes.term.is_copy() {
             return Duration::ZERO;
@@ -193,14 +195,14 @@ impl Grant {
     // ---- observers
 
     /// Registers the observer, which is notified when the hold ends. If it has already ended,
-    /// returns the report, which the caller has to make.
+    /// returns the report for the caller to make.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
         self.ending.lock().observed = Some(observed.clone());
         self.take_report()
     }
 
-    /// Returns the report of its end to the observer, but only to the first caller. Call the report
-    /// on a thread where an observer may block.
+    /// Returns the report of the hold's end to the observer, but only to the first caller. Call the
+    /// report on a thread where an observer may block.
     pub(in crate::session) fn take_report(&self) -> Option<impl FnOnce() + Send + use<>> {
         let mut ending = self.ending.lock();
         let (end, held) = (ending.end?, sys::now() - self.since);
@@ -212,7 +214,7 @@ impl Grant {
         Some(move || observed.ended(held, loss))
     }
 
-    /// Releases it with `release`, and then reports that to the observer.
+    /// Releases the hold with `release`, and then reports that to the observer.
     pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
         let held = sys::now() - self.since;
         let released = release();
@@ -246,15 +248,15 @@ impl Grant {
         &requests[index]
     }
 
-    /// Notifies the receivers that the lock was requested from the holder of the node with this
-    /// index.
+    /// Notifies the receivers that the holder of the node with this index was asked to release the
+    /// lock.
     pub(crate) fn tell_request(&self, index: usize) {
         let sender = self.ending.lock().requests.get(index).cloned();
         // If the channel is full, it contains an unread request.
         let _ = sender.map(|sender| sender.try_send(()));
     }
 
-    /// Schedules `call` for after its end, on a thread where it may block.
+    /// Schedules `call` for after the hold's end, on a thread where it may block.
     pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
         self.ending.lock().calls.push(Box::new(call));
         // Otherwise, the thread that ends the hold makes the call later.
@@ -270,12 +272,12 @@ impl Grant {
         }
     }
 
-    /// Sets how it ended. [`raise`](Grant::raise) has to follow, while no mutex is locked.
+    /// Sets how the hold ended. [`raise`](Grant::raise) has to follow, while no mutex is locked.
     pub(super) fn set_end(&self, end: HoldState) {
         self.ending.lock().end.get_or_insert(end);
     }
 
-    /// Notifies all listeners that it has ended.
+    /// Notifies all listeners that the hold has ended.
     pub(super) fn raise(&self) {
         let requests = mem::take(&mut self.ending.lock().requests);
         drop(requests);

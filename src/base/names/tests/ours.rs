@@ -15,7 +15,7 @@ fn foreign_names_carry_no_turn() {
     for foreign in [
         "",
         "_c_",
-        // A name of Curator's.
+        // A name that Curator created.
         "_c_11111111-1111-4111-8111-111111111111-lease-0000000000",
         "notes",
         "lock-0000000004",
