@@ -301,7 +301,6 @@ mod tests {
     #[track_caller]
     fn says(variables: &[(&str, &str)], parts: &[&str]) {
         let error = built(variables).expect_err("this is wrong").to_string();
-        println!("{error}");
         for part in parts {
             assert!(error.contains(part), "no {part:?} in {error}");
         }

@@ -430,7 +430,6 @@ mod tests {
         let lost = Error::Lost { path: path("/a"), reason: LossReason::LeaseExpired };
         let failures = vec![disconnected.clone(), lost.clone()];
         let both = Error::Multiple { failures };
-        println!("{both}");
         let expected = format!("failed on some of the locks: {disconnected}; {lost}");
         assert_eq!(both.to_string(), expected);
         assert!(both.source().is_none(), "it is printed already");
@@ -455,7 +454,6 @@ mod tests {
             (after_close, ErrorKind::Cancelled, false, true),
             (Error::NotHeld { path }, ErrorKind::Misuse, false, false),
         ] {
-            println!("{error}");
             let seen = (error.kind(), error.is_retryable(), error.is_maybe_done());
             assert_eq!(seen, (kind, is_retryable, is_maybe_done));
         }

@@ -199,7 +199,6 @@ mod tests {
             drop(subscribers.subscribe());
             most = most.max(subscribers.0.lock().subscribed.len());
         }
-        println!("at most {most} senders for 11 receivers");
         assert!(most <= 64, "{most} senders");
         subscribers.tell(ClientState::Suspended);
         for events in stays {

@@ -288,6 +288,7 @@ impl Nodes {
         if !self.facts.can_share_nodes(facts) {
             return None;
         }
+        // The process may have been paused since the nodes were handed over, or its connection broken.
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);

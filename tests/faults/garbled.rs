@@ -111,9 +111,7 @@ impl Garbler {
     }
 
     fn asked(&self) -> Vec<i32> {
-        let asked = self.seen.lock().unwrap().asked.clone();
-        println!("{asked:?}");
-        asked
+        self.seen.lock().unwrap().asked.clone()
     }
 }
 

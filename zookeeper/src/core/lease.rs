@@ -48,7 +48,7 @@ impl Sample {
 #[derive(Debug)]
 pub(crate) struct Lease {
     timeout: Duration,
-    /// The session timeout when the certified request was sent; a resumed session may have another.
+    /// The shortest session timeout since the certified request was sent.
     granted: Duration,
     certified: Moment,
     older: Sample,
@@ -96,6 +96,7 @@ impl Lease {
     pub(crate) fn resumed(&mut self, timeout: Duration, connect: Moment, answered: Instant) {
         let sample = Sample { sent: connect, settles: answered };
         self.timeout = timeout;
+        // From now on, the servers count the new timeout. A longer lease would outlive the session.
         self.granted = self.granted.min(timeout);
         self.older = sample;
         self.newer = sample;
@@ -209,6 +210,14 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lease_does_not_outlive_a_session_that_is_resumed_with_a_shorter_timeout() {
+        let (start, second) = (Moment::now(), Duration::from_secs(1));
+        let mut lease = Lease::new(10 * second, start, start.monotonic);
+        lease.resumed(2 * second, start.after(second), start.after(second).monotonic);
+        assert!(lease.remaining(start.after(3 * second)).is_zero());
+    }
 
     #[test]
     fn late_write_never_moves_the_lease_back() {
