@@ -209,7 +209,7 @@ fn apart(answers: &[Answered<'_>]) -> Option<String> {
     let [leaders, alone] = ["leader", "standalone"].map(|mode| hosts(mode).len());
     if leaders > 1 {
         return Some(format!(
-            "{leaders} of them are leaders, unless one has just lost its majority"
+            "{leaders} of them say that they lead, which is normal only if one has just lost its majority"
         ));
     }
     if alone > 0 && (alone > 1 || of_mode(answers, "standalone").count() < answers.len()) {

@@ -83,7 +83,7 @@ fn run(parent: &OsStr, zoolock: &OsStr) -> Result<(), Failed> {
         return Ok(());
     };
     // The last arguments of zoolock's own command line. They are read only now, so that no other
-    // process has the program's command line before the program runs.
+    // process shows the program's command line before the program runs.
     let line = fs::read(Path::new("/proc").join(zoolock).join("cmdline")).map_err(failed)?;
     let line = line.strip_suffix(b"\0").unwrap_or_default();
     let words: Vec<_> = line.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();

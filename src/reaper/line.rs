@@ -108,7 +108,7 @@ impl Line {
             state.socket = Some(socket);
         }
         // The handle is opened here, by the process that sends it. A forked child would therefore
-        // send a handle to itself.
+        // send a handle that refers to the child.
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let files = [process.as_fd(), self.counter.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];

@@ -256,9 +256,9 @@ impl Nodes {
 
     /// Ends this hold, so that another thread can [take the nodes over](Nodes::take_over). Returns
     /// false, and changes nothing, if the nodes have to be deleted or have to stay. Possible
-    /// reasons are that less than a third of the session timeout is left of the lease, that a
-    /// client has requested the lock, that a read has the same queue position, that a write guarded
-    /// by this hold is not answered yet, or that the hold has to last longer.
+    /// reasons: the lease ends in less than a third of the session timeout; a client has requested
+    /// the lock; a read has the same queue position; a write guarded by this hold is not answered
+    /// yet; or the hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
         let is_alone = matches!(state.phase, Phase::Held) && state.grants.len() == 1;

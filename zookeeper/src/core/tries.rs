@@ -64,7 +64,7 @@ impl Tries {
         *self = Tries { greeted: self.greeted, quick: self.quick, ..Tries::new(now) };
     }
 
-    /// Notes that a new session begins, which no earlier attempt has kept alive.
+    /// Notes that a new session begins. No earlier attempt has kept this session alive.
     pub(crate) fn began(&mut self, now: Instant) {
         self.since = now;
     }
@@ -97,7 +97,7 @@ impl Tries {
     /// Returns when the next handshake may be sent: now, or later.
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
-        // Each connection may have been useful, but only for a moment.
+        // If many useful connections in a row have ended soon, the next handshake is delayed.
         let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
         if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
             let longest = APART.min(timeout / SHARE);

@@ -152,7 +152,7 @@ impl Connection {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
     }
 
-    /// Waits until the client closes the connection, and returns false if it does not in this time. The last bytes that
+    /// Waits for at most `longest` until the client closes the connection. Returns false if it has not closed it by then. The last bytes that
     /// it has sent may stay unread.
     pub(crate) fn has_left_within(&self, longest: Duration) -> io::Result<bool> {
         let longest = longest.try_into().expect("no long time");
