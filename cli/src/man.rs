@@ -76,8 +76,11 @@ fn heading<'a>(lines: &[&'a str], line: usize) -> Option<&'a str> {
 fn lay_out(lines: &[&str]) -> Roff {
     let mut roff = Roff::new();
     roff.control("PP", []);
+    let mut is_item = false;
     for (number, line) in lines.iter().enumerate() {
-        let entry = line.strip_prefix("  ").filter(|entry| !entry.starts_with(' '));
+        // The further lines of an item of a list are not entries.
+        is_item = line.starts_with("- ") || is_item && line.starts_with("  ");
+        let entry = line.strip_prefix("  ").filter(|entry| !is_item && !entry.starts_with(' '));
         match (entry, heading(lines, number)) {
             (Some(entry), _) => match entry.split_once("  ") {
                 Some((term, meaning)) => {
@@ -96,6 +99,9 @@ fn lay_out(lines: &[&str]) -> Roff {
                 roff.control("PP", []);
             }
             (None, None) => {
+                if line.starts_with("- ") {
+                    roff.control("PP", []);
+                }
                 roff.text([roman(line.trim_start())]);
             }
         }

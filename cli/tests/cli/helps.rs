@@ -39,6 +39,7 @@ fn man_pages_contain_all_help_texts() {
     for part in [""].into_iter().chain(PARTS) {
         let name = if part.is_empty() { "zoolock".to_owned() } else { format!("zoolock-{part}") };
         let source = fs::read_to_string(folder.join(format!("{name}.1"))).expect("a page");
+        assert!(!source.contains("\\fBnamely"), "the second line of an item is not an entry");
         // The text of the page as its readers see it.
         let signs = [("\\fB", ""), ("\\fI", ""), ("\\fR", ""), ("\\-", "-"), ("\\*(Aq", "'")];
         let page = source.split_whitespace().collect::<Vec<_>>().join(" ");
