@@ -12,8 +12,8 @@ use crate::base::kind::LockKind;
 const MAX_IDENTITY: usize = 16 * 1024;
 
 /// The kinds of locks that support [`local_handoffs`](LockOptions::local_handoffs). Semaphores do
-/// not, because each call creates its own permits, and neither do locks without a queue. All kinds
-/// support the other options.
+/// not, because each call creates its own permits, and neither do locks without a queue, reads,
+/// which do not exclude each other, and leaderships. All kinds support the other options.
 const HANDED_OVER: [LockKind; 3] = [LockKind::Exclusive, LockKind::Reentrant, LockKind::Write];
 
 /// Options of a lock, for the `with_options` of the lock's type. The defaults are the options of

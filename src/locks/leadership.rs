@@ -160,8 +160,8 @@ impl Leadership {
     /// `path`, for example those of [`start`](Leadership::start) or of a lock, it fails with
     /// [`Error::InvalidPath`], which is logged, and [`is_healthy`](Leadership::is_healthy) returns
     /// false. The same happens to `start` where there are latches. If such contenders arrive while
-    /// this process stands by or leads, they may lead at the same time. The first of them is logged
-    /// as an error within four session timeouts, counted from the beginning of the term or from the
+    /// this process stands by or leads, they may lead at the same time. One of them is logged as an
+    /// error within four session timeouts, counted from the beginning of the term or from the
     /// contender's arrival. Before you switch, end all instances of one kind, or use another path.
     ///
     /// # Errors

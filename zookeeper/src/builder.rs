@@ -136,8 +136,8 @@ impl Builder {
 
     /// Opens a session.
     ///
-    /// Tries each address of each server once. If a server accepted a connection but did not answer,
-    /// tries all addresses again, until the timeout.
+    /// Tries each address of each server once. If a server did not accept the connection in time, or
+    /// accepted it and did not answer, tries all addresses again, until the timeout.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Builder {
 
     /// Ends the session of another process that is known to have died. The servers delete its ephemeral
     /// nodes at once, instead of a session timeout later. [`ZooKeeper::session_key`] returns the key.
-    /// Of this builder's settings, only the servers and the credentials have an effect.
+    /// The timeouts of this builder have no effect.
     ///
     /// This resumes the session at any of the servers, with the shortest timeout that they grant, and
     /// closes it. It waits for at most a session timeout. **If the process is still alive, it loses the

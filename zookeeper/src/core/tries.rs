@@ -14,7 +14,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two handshakes.
+/// The longest time between two handshakes, except while the session is left alone.
 const APART: Duration = Duration::from_secs(1);
 /// Between the handshakes of useful connections, that time is at most the session timeout divided by
 /// this number, so that a lease outlives it.

@@ -79,7 +79,8 @@ impl Vitals {
         self.oldest + self.in_flight.len() as u64 - 1
     }
 
-    /// Notes the answer to a request. Without a `proof`, the request failed without an answer.
+    /// Notes the answer to a request. Without a `proof`, the request has no answer, or one that proves
+    /// nothing.
     pub(crate) fn answered(&mut self, number: u64, now: Moment, proof: Option<Proof>) {
         let index = number.checked_sub(self.oldest);
         let flight = index.and_then(|index| self.in_flight.get_mut(index as usize)?.take());
