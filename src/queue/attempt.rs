@@ -149,7 +149,7 @@ impl<'a> Attempt<'a> {
         sys::reached("a waiting call pauses for an overloaded server");
         let lock = self.path();
         debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
-        // The server may have carried out create requests that it has refused.
+        // The server may have carried out create requests although it answered that it was busy.
         self.give_up_old();
         self.requests().pause(self.requests().next_try(), self.until)
     }

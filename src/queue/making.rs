@@ -137,7 +137,7 @@ fn create_inside(
     }
     if let Some((made, create)) = made.zip(creates.next()) {
         let made = take_made(attempt, create, made.wait().map(last_created));
-        // The directory was missing, so the outcome is that of the request which creates it.
+        // The directory was missing, so the result of the request that creates it counts.
         if outcome.as_ref().is_err_and(|failure| failure.is(ErrorKind::NoNode)) {
             outcome = made;
         }

@@ -138,7 +138,7 @@ impl Deletion<'_> {
             let Deletion { holds, nodes, .. } = deletion;
             let (directory, directories) = (&nodes.facts.directory, &holds.requests.directories);
             match deleted {
-                // The node could have been deleted, but not the directory.
+                // Only the deletion of the directory was refused; on its own, the deletion of the node would have succeeded.
                 Err(error) if error.failed_op() == Some(1) => {
                     directories.put_back(directory, known);
                     match error.kind() {

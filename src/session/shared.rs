@@ -384,7 +384,7 @@ mod tests {
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
         let until = inner.until(&Wait::FOREVER);
-        // This simulates that the client's reader thread has ended.
+        // This simulates the end of the client's reader thread.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
         assert!(told.is_err_and(|error| error.is_disconnected()), "nobody is told");

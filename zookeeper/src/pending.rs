@@ -190,8 +190,8 @@ impl<T: Send + 'static> Pending<T> {
     pub fn wait(self) -> Result<T> {
         // The timer answers at the deadline.
         let latest = self.deadline.map(|deadline| deadline + GRACE);
-        // If there is no answer even then, a callback delays the timer, or the request was never sent
-        // because its batch is still being created, perhaps by this thread.
+        // If there is no answer even then, either a callback delays the timer, or the request was never
+        // sent because its batch is still being created, perhaps by this thread.
         self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
     }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
     never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(shared, transport.lookup.clone());
-    // In an outage each kind of cause is logged once, not once a second.
+    // During an outage, each kind of cause is logged only once.
     let mut said = HashSet::new();
     // The session timeout that was last reported.
     let mut known = shared.look(|core| core.asked_timeout());

@@ -152,7 +152,7 @@ pub(crate) fn create(
     mode: CreateMode,
 ) {
     match mode.is_sequential() {
-        // The server appends a number, which may be the whole name below a slash.
+        // The path may end with a slash: the server appends a number, which is then the node's whole name.
         true => parts(out, [root, node].into_iter()),
         false => path(out, (root, node)),
     }

@@ -208,7 +208,7 @@ mod tests {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         story.read(ms(7020), ms(7030));
-        // The first read is so old that the heartbeat certifies it.
+        // The first read is old enough for the heartbeat to certify it.
         let heartbeat = story.send(ms(10_020), true);
         // For a quarter of the session timeout, the second read has been the newest, so this read
         // replaces it.

@@ -98,7 +98,7 @@ fn all_ports_of_a_name_survive_a_failed_resolution() {
     for only in &servers {
         only.open();
         servers.iter().filter(|other| other.address() != only.address()).for_each(Server::shut);
-        // In case the client was already connected to this server.
+        // The client may already have been connected to this server.
         only.shut();
         only.open();
         println!("{}: {:?}", only.address(), guest.until(SessionEventKind::Resumed));

@@ -42,7 +42,7 @@ impl Bell {
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
-        // Reading an empty event fails, which does not matter, but the order of these two lines does:
+        // It does not matter that reading an empty event fails. The order of these two lines matters:
         // if the bell rings in between, the caller still detects the change, because it checks after
         // this call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);

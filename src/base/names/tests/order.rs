@@ -70,7 +70,7 @@ fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
         ["0000000000", "0000000009", "2147483646", "2147483647", "2147483647", "-2147483648"];
     let markers = ["lock-", "__READ__", "__WRIT__"];
     for (round, order) in permutations(&sequences).into_iter().enumerate() {
-        // Every mix of markers. Czxids and letters are in the opposite order of the list.
+        // Every mix of markers. Czxids and letters are in the opposite order to the list.
         let mut given: Vec<(String, i64)> = Vec::new();
         for (position, digits) in order.iter().enumerate() {
             let marker = markers[(round / 3_usize.pow(position as u32 % 4) + position) % 3];

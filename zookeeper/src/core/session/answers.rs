@@ -150,8 +150,8 @@ impl<S, W: Listen> Core<S, W> {
         if let Some((event_type, path)) = message::event(body)? {
             self.outbox.counts.events += 1;
             if event_type != EventType::NodeChildrenChanged {
-                // A server that sets watches first reports what has already happened to the nodes, and
-                // then answers.
+                // Before a server answers a request to set watches, it reports what has already
+                // happened to the nodes.
                 let early = self.connection.iter_mut().flat_map(|known| known.take_early(path));
                 for listener in early {
                     self.watches.add(WatchKind::Data, path.to_owned(), listener);
@@ -229,8 +229,8 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // That watches were set again proves nothing about watches that were refused or are still to be
-        // set. The next attempt must start from the same transaction.
+        // Some watches were set again, but others may have been refused or are still to be set. The
+        // next attempt must therefore start from the same transaction.
         let watches_again = matches!(call.effect, Effect::WatchAgain);
         if !watches_again {
             self.session.zxid = self.session.zxid.max(zxid);
