@@ -193,8 +193,7 @@ fn replace(
             Ok(None)
         }
         Ok((create, replaced)) => {
-            let has_none = replaced.is_err();
-            sys::reached_if(has_none, "a transaction that replaces a node has no answer");
+            sys::reached_if(replaced.is_err(), "a transaction that replaces a node has no answer");
             replaceable.settle(&attempt.inner.own, replaced.is_ok());
             take_made(attempt, create, replaced)?;
             Ok(Some(own_names(attempt)))

@@ -44,8 +44,8 @@ impl<'a> Recipe<'a> {
     /// Returns a new id, the name of a node with this id, and how it is created: whether the server
     /// appends a number to the name.
     pub(super) fn name(&self) -> (String, String, CreateMode) {
-        let (id, mode) = match self {
-            Recipe::Queue(mode) => (names::new_id(), *mode),
+        let (id, kind) = match self {
+            Recipe::Queue(kind) => (names::new_id(), *kind),
             Recipe::Permits(permits) => (permits.new_id(), LockKind::Semaphore),
             Recipe::Under(write) => {
                 let write = &write.list()[0];
@@ -53,7 +53,7 @@ impl<'a> Recipe<'a> {
                 return (id, name, CreateMode::Ephemeral);
             }
         };
-        let name = names::new_name_prefix(&id, mode);
+        let name = names::new_name_prefix(&id, kind);
         (id, name, CreateMode::EphemeralSequential)
     }
 
@@ -70,7 +70,7 @@ impl<'a> Recipe<'a> {
     /// Returns whether nodes that are created now would be granted at once.
     pub(super) fn is_free(&self, list: &Names) -> bool {
         match self {
-            Recipe::Queue(mode) => names::vacant(*mode, list),
+            Recipe::Queue(kind) => names::vacant(*kind, list),
             Recipe::Under(_) => true,
             Recipe::Permits(permits) => permits.is_free(list),
         }
@@ -82,7 +82,7 @@ impl<'a> Recipe<'a> {
     /// Returns the reason, for the user, if the nodes can never be granted.
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         match self {
-            Recipe::Queue(mode) => Ok(names::decide(*mode, list, &own[0].name)),
+            Recipe::Queue(kind) => Ok(names::decide(*kind, list, &own[0].name)),
             Recipe::Under(write) => {
                 let name = &write.list()[0].name;
                 let gone = write.check();

@@ -101,7 +101,7 @@ fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let notes = Notes::default();
         let Pair { object, .. } = pair(subject, "turn-told", &notes);
-        for ask in [Ask::Wait, Ask::Try, Ask::For(SOON)] {
+        for ask in [Ask::Wait, Ask::Try, Ask::Within(SOON.into())] {
             let begun = Instant::now();
             let guard = object.guard(&ask).unwrap().unwrap();
             let is_in = Instant::now();

@@ -118,5 +118,5 @@ fn another_limit_is_shown_and_warned_of() {
     let json = json(&["list", "--json", &path]);
     assert_eq!([&json[0]["limit"], &json[1]["limit"]], [3, 30]);
     let (_, said) = output(&["doctor", &path]);
-    assert!(said.contains("have different limits (3, 30)"), "{said}");
+    assert!(said.contains(&format!("permits at {path} have different limits (3, 30)")), "{said}");
 }

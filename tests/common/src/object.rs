@@ -17,14 +17,13 @@ use crate::Task;
 pub enum Ask {
     Wait,
     Try,
-    For(Duration),
     Within(Wait),
 }
 
 impl Ask {
-    /// Returns each way to lock, the last two with this timeout.
-    pub fn each(patience: Duration) -> [Ask; 4] {
-        [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Within(Wait::within(patience))]
+    /// Returns each way to lock, the last with this timeout.
+    pub fn each(patience: Duration) -> [Ask; 3] {
+        [Ask::Wait, Ask::Try, Ask::Within(patience.into())]
     }
 
     /// Returns whether a call would wait for a holder.
@@ -32,7 +31,7 @@ impl Ask {
         match self {
             Ask::Within(wait) => !wait.is_try(),
             Ask::Try => false,
-            Ask::Wait | Ask::For(_) => true,
+            Ask::Wait => true,
         }
     }
 }
@@ -65,7 +64,6 @@ macro_rules! guards {
                 let guard = match ask {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?$(.$ok())?,
-                    Ask::For(time) => self.acquire_within($($permits,)? *time)?$(.$ok())?,
                     Ask::Within(wait) => self.acquire_within($($permits,)? wait.clone())?$(.$ok())?,
                 };
                 Ok(guard.map(|$guard| Guarded {
@@ -128,7 +126,6 @@ impl Object {
         match ask {
             Ask::Wait => self.lock().map(|()| true),
             Ask::Try => self.try_lock(),
-            Ask::For(time) => self.lock_within((*time).into()),
             Ask::Within(wait) => self.lock_within(wait.clone()),
         }
     }

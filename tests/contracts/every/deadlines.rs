@@ -24,8 +24,7 @@ fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bo
 }
 
 fn all_fail(name: &str, object: &Object) {
-    let asks: [fn(Duration) -> Ask; 3] = [
-        Ask::For,
+    let asks: [fn(Duration) -> Ask; 2] = [
         |time| Ask::Within(Wait::within(time)),
         |time| Ask::Within((Instant::now() + time).into()),
     ];
@@ -66,15 +65,15 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         // Timeouts of every size are accepted. Calls with a short one end before their node could be deleted.
         let past = Instant::now().checked_sub(SOON).unwrap_or_else(Instant::now);
         let nanosecond = Duration::from_nanos(1);
-        let brief = [Ask::For(Duration::ZERO), Ask::Within(past.into()), Ask::For(nanosecond)];
+        let brief: [(Wait, _); 3] =
+            [(Duration::ZERO.into(), false), (past.into(), false), (nanosecond.into(), true)];
         let brief = brief.into_iter().filter(|_| subject.goes_with_its_unlock());
-        for ask in brief.chain([Ask::For(Duration::MAX)]) {
-            let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
-            match object.enter(&ask) {
+        for (wait, is_brief) in brief.chain([(Duration::MAX.into(), false)]) {
+            match object.lock_within(wait.clone()) {
                 Ok(true) => object.unlock().unwrap(),
                 // Without enough time for an answer, a call returns an error instead of reporting a busy lock.
                 Err(Error::Disconnected { .. }) if is_brief => {}
-                seen => panic!("{}, {ask:?}: {seen:?}", subject.name),
+                seen => panic!("{}, {wait:?}: {seen:?}", subject.name),
             }
         }
     });

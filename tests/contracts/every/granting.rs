@@ -52,7 +52,7 @@ fn token_is_the_zxid_of_the_nodes_creation() {
         let Pair { ours, path, object, .. } = Pair::of(subject, "granted", SOON);
         assert!(!object.is_held() && object.holds().is_empty());
         let mut last = 0;
-        for ask in Ask::each(SOON).into_iter().chain([Ask::For(Duration::MAX)]) {
+        for ask in Ask::each(SOON).into_iter().chain([Ask::Within(Duration::MAX.into())]) {
             assert!(object.enter(&ask).unwrap(), "{}, {ask:?}: it is free", subject.name);
             assert!(object.is_held());
             let holds = object.holds();

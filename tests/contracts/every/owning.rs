@@ -114,7 +114,8 @@ fn nested_hold_ends_with_the_outermost_unlock() {
             assert_eq!((subject.nodes(&path), hold.state()), (node.clone(), HoldState::Held));
         };
         let mut guards = Vec::new();
-        for (depth, ask) in (1..).step_by(2).zip(Ask::each(Duration::ZERO)) {
+        let asks = Ask::each(Duration::ZERO).into_iter().chain([Ask::Wait]);
+        for (depth, ask) in (1..).step_by(2).zip(asks) {
             assert!(object.enter(&ask).unwrap(), "{ask:?} at depth {depth}");
             still(depth + 1);
             guards.push(object.guard(&ask).unwrap().expect("the thread is in"));

@@ -47,8 +47,9 @@ fn directories_above_the_chroot_need_no_permission() {
     probe.create_with_acl(&closed, b"", &acl).unwrap();
     probe.create_all(&format!("{closed}/open")).unwrap();
     let client = client_of(&format!("{}{closed}/open/chroot", connect_string()), SESSION);
-    let _guard = lock_of(&client, "/lock").acquire().unwrap();
+    let guard = lock_of(&client, "/lock").acquire().unwrap();
     assert_eq!(probe.children(&format!("{closed}/open/chroot")).unwrap(), ["lock"]);
+    guard.release().unwrap();
 }
 
 /// Expects that every way to lock is denied, and that no nodes are left.
