@@ -102,8 +102,8 @@ fn look(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Conte
     if !has_parts || names.iter().any(contends) {
         return Ok(queue(path, read(requests, path, those(&names, contends), until)?));
     }
-    // The permits are listed first: if a permit's queue node is missing from the later list, the
-    // permit is held, or gone.
+    // The queue is listed after the permits. If the queue does not contain a permit's queue node,
+    // the permit is held, or gone.
     let part = |part, contends: fn(&str) -> bool| {
         let directory = path.below(part);
         let (names, _) = list(requests, &directory, until)?;
@@ -157,7 +157,8 @@ fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
     let with_place = |node: Znode| Some((place(&node)?, node));
     let mut nodes: Vec<_> = nodes.into_iter().filter_map(with_place).collect();
     nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
-    // The kinds of all contenders before the current place (queue position), and of those at it.
+    // `ahead`: the kinds before the current place (queue position); `beside`: the kinds at that
+    // place.
     let (mut ahead, mut beside): (Vec<LockKind>, Vec<LockKind>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
@@ -198,7 +199,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         let is_its = turn.map(|turn| names::is_of_turn(&permit.node, &turn.node).ok_or(turn.token));
         match is_its {
             Some(Ok(true)) => wanted.push(permit),
-            // For permits of other libraries, this number is an estimate.
+            // For a permit of another library, `holds` is only an estimate.
             Some(Err(turn)) => permits.push(Contender { holds: permit.token < turn, ..permit }),
             Some(Ok(false)) | None => permits.push(permit),
         }
@@ -212,7 +213,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         permits.append(&mut wanted);
     }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
-    // Only this node can be revoked, not the call's node in the queue.
+    // The call appears as its first permit, because a queue node cannot be revoked.
     let first = wanted.into_iter().min_by_key(|permit| permit.token);
     let first = first.map(|permit| Contender { holds: false, ..permit });
     let in_part = |part: &str, one: Contender| Contender {
@@ -228,11 +229,11 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 
 /// Returns the contender of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Option<Contender> {
-    // In a node of this library, the identity follows the id of the hold.
+    // In a node of this library, the identity comes after the id of the hold.
     let data = node.found.as_ref().map(|(data, _)| &**data);
     let identity = data.and_then(data::decode_single).map(|(_, identity)| identity.to_owned());
     let node = Znode { name: String::new(), ..node };
-    // Other programs may have created an ephemeral node for another purpose.
+    // An ephemeral node of another program counts as `Exclusive`, whatever its purpose is.
     let kind = if identity.is_some() { LockKind::Ephemeral } else { LockKind::Exclusive };
     let own = contender(path, kind, true, node)?;
     Some(Contender { identity: identity.or(own.identity), ..own })

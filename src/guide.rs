@@ -17,10 +17,10 @@
 //! - [parking_lot](from_parking_lot), for threads of one process: how distributed locks differ, and
 //!   what happens if a thread locks again.
 
-// Each link of a page has two definitions, and the first one that a renderer reads is used. rustdoc
-// reads `links.txt` first, whose definitions lead to items. A forge reads only the definitions at
-// the end of the page, which lead to files. `tests/api` checks both. Pictures have two definitions
-// for the same reason: rustdoc serves no files, so `pictures.txt` contains them.
+// Each link of a page has two definitions, and a renderer uses the first one that it reads. rustdoc
+// reads `links.txt` first, where the definitions lead to items. A forge reads only the definitions
+// at the end of the page, which lead to files. `tests/api` checks both. Pictures have two
+// definitions as well: rustdoc serves no files, so `pictures.txt` contains the pictures themselves.
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/pictures/pictures.txt")]

@@ -292,12 +292,12 @@ impl Server {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such node, or if it has children.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
-        // Otherwise, the client does not check the node before a quarter of the session timeout has
-        // passed.
+        // Without this call, the client checks the node only after a quarter of the session
+        // timeout.
         hold.watch_now();
         let deleted = self.server.delete(&hold.znode());
         deleted.map_err(|refused| Error::invalid("hold", format!("its node: {refused}")))?;
-        // The channel never carries a message: it is disconnected.
+        // The hold ends once its client has detected the deletion.
         hold.wait();
         Ok(())
     }
@@ -332,8 +332,7 @@ impl Server {
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let changes = client.subscribe();
         while !is_it(client.state()) && client.state() != ClientState::Closed {
-            // Another thread may stop the server, which a client without a connection cannot
-            // detect.
+            // Another thread may stop the server. A client without a connection cannot detect that.
             let _ = changes.recv_timeout(AGAIN);
         }
     }

@@ -68,11 +68,11 @@ pub(crate) enum Standing {
 /// Returns what follows when the node `nearest` ends.
 fn next(kind: LockKind, nearest: &str, second: Option<String>) -> Next<String> {
     let ahead = kind_of(nearest);
-    // Only one kind of node is ever created with a number below an existing one: the read that a
-    // holder takes under its own write. All contenders except readers have to wait for that read.
+    // Only one kind of node gets a lower number than nodes that already exist: the read node of a
+    // thread that holds the write lock. All contenders except readers wait for that read node.
     let may_downgrade = ahead == Some(LockKind::Write) && kind != LockKind::Read;
-    // Many reads may wait for one write. If all of them were notified of the nodes before that
-    // write, each event would wake many clients at once.
+    // Many reads may wait for one write. If each were notified when a node before that write ends,
+    // one event would wake many clients.
     Next::of(may_downgrade, second, |second| {
         let kinds = ahead.zip(kind_of(second));
         kind != LockKind::Read && kinds.is_some_and(|(one, other)| one.waits_for(other))
@@ -206,7 +206,7 @@ pub(crate) fn count_permits(names: &Names) -> usize {
 /// call, there are at most as many permits as the limit allows. `all` includes the call's own
 /// permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
-    // Nodes whose numbers do not determine an order count as created earlier.
+    // If the number of a permit does not determine an order, the permit counts as ahead.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
     all.filter(|name| is_permit(name) && normal_number(name) <= last).count() <= limit as usize
 }

@@ -64,8 +64,8 @@ impl LockPath {
 
     /// Returns the directory that contains this path, and the name there.
     pub(crate) fn split(&self) -> (LockPath, &str) {
-        // A checked path contains a slash, unless it is the root, which is stored as the empty
-        // string so that children can be appended.
+        // A checked path contains a slash, unless it is the root. The root is stored as the empty
+        // string, to which children can be appended.
         let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
         (LockPath(parent.into()), name)
     }

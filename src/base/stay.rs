@@ -38,8 +38,6 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use crate::base::sys;
-
 /// The nodes ahead of another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Ahead<N> {
@@ -140,11 +138,8 @@ impl<N: Clone + Ord, L> Stay<N, L> {
     /// An event that arrived after the list is not lost, because its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
         if epoch != self.epoch {
-            // The nodes in `watched` are still watched, but events may now arrive in any order.
-            sys::reached_if(
-                !self.watched.is_empty(),
-                "a waiting call keeps its position when the session is resumed",
-            );
+            // The old watches still exist, but their events may arrive in any order: watch the
+            // nodes again.
             self.watched.clear();
             self.epoch = epoch;
         }
@@ -169,7 +164,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
         match phase {
-            // In another epoch, it is unknown what happened before the session was resumed.
+            // If the epoch has changed, it is unknown what happened before the session was resumed.
             Phase::Behind { own, ahead, expects: true } if is_end && epoch == self.epoch => {
                 match &ahead.next {
                     Next::Grant if ahead.nearest == *name => {
@@ -183,7 +178,6 @@ impl<N: Clone + Ord, L> Stay<N, L> {
                     _ => {}
                 }
             }
-            Phase::First => sys::reached("another event follows the expected one"),
             _ => {}
         }
         match lists {

@@ -142,7 +142,7 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
-    // The derived order compares the fields in this order, which is therefore the order of locks.
+    // The order of these fields determines the order of locks, because the comparison is derived.
     /// The servers in normal form; empty if unknown.
     servers: String,
     /// The path from the root.

@@ -278,12 +278,8 @@ impl Shared {
                 }
                 Some(Err(Error::Closed | Error::Cancelled { .. })) => return,
                 Some(Err(error)) => error.to_string(),
-                None => {
-                    sys::reached("a leader panics");
-                    "it panicked".to_owned()
-                }
+                None => "it panicked".to_owned(),
             };
-            sys::reached("a contest pauses after a failure");
             let path = self.lock.path();
             // A logger may panic, for example if it prints to a closed stream.
             let _ = caught(|| {
@@ -363,10 +359,7 @@ impl Contest {
                 // position.
                 match (sys::now() - *since > long, inner.subscribers.has_lasted(long)) {
                     (true, true) => *failing = None,
-                    (true, false) => {
-                        sys::reached("a candidate has no connection that lasts");
-                        failing.get_or_insert_with(sys::now);
-                    }
+                    (true, false) => *failing = failing.or_else(|| Some(sys::now())),
                     (false, _) => {}
                 }
                 failing.is_none_or(|since| sys::now() - since <= limit)
@@ -433,9 +426,9 @@ impl Term {
         if !self.is_over() {
             select! {
                 recv(self.hold.ended()) -> _ => {}
-                recv(self.stopping.cancelled()) -> _ => sys::reached("a leader is notified of the shutdown"),
+                recv(self.stopping.cancelled()) -> _ => {}
                 recv(self.asked) -> _ => {
-                    // Several threads may be waiting.
+                    // Another thread may need this message.
                     self.hold.leave_request();
                 }
                 recv(expiry) -> _ => {}

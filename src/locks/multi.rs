@@ -7,7 +7,6 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::sys;
 use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
 use crate::locks::any::{Lock, LockGuard, LockId};
@@ -122,7 +121,8 @@ impl MultiLock {
         let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
         let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
         locks.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // Clones have equal ids, so they are adjacent now, as are the members at one place.
+        // After sorting, clones are neighbors because their ids are equal. Members with one path
+        // are neighbors as well.
         locks.dedup_by(|(b, _), (a, _)| b.is_clone_of(a));
         check(&locks)?;
         let locks: Arc<[_]> = locks.into_iter().map(|(_, lock)| lock).collect();
@@ -165,7 +165,7 @@ impl MultiLock {
 
     /// Takes all members, or none if one is busy.
     fn take(&self, wait: &Wait) -> Result<Result<(), Busy>> {
-        // The last member comes first, so that all are released in reverse order even in a panic.
+        // Each guard is inserted at the front, so that a panic drops the guards in reverse order.
         let mut taken = Vec::new();
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait.clone() } else { wait.for_another() };
@@ -174,7 +174,6 @@ impl MultiLock {
                 taken.insert(0, guard);
                 continue;
             }
-            sys::reached_if(index > 0, "locks of a group are released again");
             return match (got, give_back(taken)) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
                 (Ok(_), failures) if failures.is_empty() => {
@@ -188,7 +187,6 @@ impl MultiLock {
             taken.into_iter().for_each(mem::forget);
             return Ok(Ok(()));
         };
-        sys::reached("a lock of a group is lost while the call waits for another");
         let mut losses = give_back(taken).into_iter();
         // A lock of another crate's type may report that it is not held, and yet unlock without an
         // error.

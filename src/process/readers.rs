@@ -12,8 +12,8 @@ use crate::base::error::{Error, LossReason, Result};
 use crate::base::kind::LockKind;
 use crate::base::names;
 use crate::base::panics::{log_drop, log_last_handle};
+use crate::base::sys::Mutex;
 use crate::base::sys::thread::{self, ThreadId};
-use crate::base::sys::{self, Mutex};
 use crate::base::wait::{Until, Wait};
 use crate::observer::Report;
 use crate::queue::Recipe;
@@ -50,15 +50,14 @@ impl Readers {
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
-            // The number of the write's node does not determine its position, so the read shares
-            // that node.
+            // The position of the write node does not follow from its number, so the read shares
+            // this node.
             write.nodes().mark_read_under();
             let read = write.nodes().share(write);
-            sys::reached_if(read.is_some(), "a read shares the node of its write");
             return read.map_or_else(|| write.check().map(|()| None), |read| Ok(Some(read)));
         }
         let read = self.site.take(Recipe::Under(write), None, until, report);
-        // After these errors, the node of the read does not exist, or the call has given it up.
+        // After one of these errors, the call owns no node: it created none, or gave its node up.
         if !matches!(read, Err(Error::LimitExceeded { .. } | Error::PermissionDenied { .. })) {
             write.nodes().mark_read_under();
         }
@@ -141,7 +140,6 @@ impl Drop for Readers {
         if reads.is_empty() {
             return;
         }
-        sys::reached("the last handle of a held read lock is dropped");
         log_last_handle(&format!("read lock {}", self.path()));
         for read in reads.into_values() {
             log_drop("lock", release(&self.site.inner().holds, &read.grant));

@@ -20,7 +20,6 @@ use super::raw::RawLock;
 use super::site::Site;
 use crate::base::error::{Error, Result};
 use crate::base::panics::{log_drop, log_last_handle};
-use crate::base::sys;
 use crate::base::wait::{Stopped, Until, Wait};
 use crate::observer::Report;
 use crate::queue::Recipe;
@@ -58,7 +57,8 @@ impl TwoLevel {
             Some(turn) => Ok(turn),
             None if !until.waits => return self.busy(),
             None => {
-                // The thread ahead is waiting for this thread, or is going to wait for it.
+                // If this thread already has a hold in this queue, the thread ahead waits, or will
+                // wait, for that hold.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
@@ -78,10 +78,7 @@ impl TwoLevel {
     /// to wait in any state.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
-            Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => {
-                sys::reached("a lock is known to be busy without a connection");
-                Ok(None)
-            }
+            Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => Ok(None),
             known => known.map(|()| None),
         }
     }
@@ -98,8 +95,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted the nodes. The request that detects this is sent
-                    // only when they are handed over for the first time.
+                    // An operator may have deleted the nodes; a watch detects that. The call sends
+                    // a request only if the nodes have no watcher yet.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));
@@ -205,7 +202,6 @@ impl Drop for TwoLevel {
         let Some(exit) = self.level.local.end(self.number) else {
             return;
         };
-        sys::reached("the last handle of a held lock is dropped");
         log_last_handle(&format!("lock {}", self.path()));
         log_drop("lock", self.leave(exit));
     }

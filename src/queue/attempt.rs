@@ -171,7 +171,8 @@ impl<'a> Attempt<'a> {
             self.place = Place::of(now, facts);
         }
         self.requests().check_margin(facts.options.margin)?;
-        // This is done before the list, so that no refusal to delete one of our nodes is missed.
+        // The call starts to listen before it requests the list, so that it cannot miss a node that
+        // servers refuse to delete.
         self.more_stuck = inner.own.more_stuck.listen();
         Ok(now != before)
     }
@@ -199,7 +200,6 @@ impl<'a> Attempt<'a> {
         match self.requests().ask(session, self.until, |batch| make(self, batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
-                sys::reached("a call ends while it creates a node");
                 creates.into_iter().for_each(|create| self.no_answer(create));
                 Err(failure)
             }
@@ -363,8 +363,7 @@ impl<'a> Attempt<'a> {
 
     /// Gives up unanswered create requests whose nodes were not in any list for a session timeout.
     pub(super) fn give_up_old(&mut self) {
-        let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, Some(sys::now()));
-        sys::reached_if(is_any, "a call continues and leaves a create to the client's search");
+        self.inner.own.give_up(&self.place, &mut self.unanswered, Some(sys::now()));
     }
 
     /// Returns the error for a call that finds this node, if the call and the node's contender
@@ -397,13 +396,14 @@ impl<'a> Attempt<'a> {
         let (until, requests) = (self.until, self.requests());
         let changes = [limit, turn, self.more_stuck.clone()];
         loop {
-            // When to list again even without an event.
+            // When the next list is due, even without events.
             let look = requests.next_look();
             let by = until.deadline.map_or(look, |deadline| deadline.min(look));
             match until.receive(wake, &changes, requests.closed(), Some(by))? {
                 Some(woken) => return Ok(woken.is_ok()),
-                // Without a connection, the list is postponed: otherwise, all calls would list at
-                // the same time after an outage. The next connection reports missed changes.
+                // Without a connection, the call waits until another random instant. Otherwise, all
+                // calls would list at once after a long outage. The next connection reports missed
+                // changes.
                 None if !until.is_over() && !requests.is_connected() => {
                     sys::reached("a list is postponed until there is a connection");
                 }

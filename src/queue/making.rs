@@ -68,7 +68,7 @@ pub(super) fn create_missing(
         let has_no_directory = failure.is(ErrorKind::NoNode);
         let exists = failure.is(ErrorKind::NodeExists);
         match way {
-            // If a server requires other credentials, it ends the session.
+            // After `AuthFailed`, no other way helps: the server ends the session.
             _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
                 return Err(failure);
             }
@@ -130,14 +130,14 @@ fn create_inside(
     };
     let (creates, (created, made), listed) = attempt.create_all(count, || recipe.name(), make)?;
     let mut creates = creates.into_iter();
-    // All of these requests were answered before the list.
+    // These answers all arrived before the list.
     let mut outcome = Ok(());
     for (created, create) in created.into_iter().zip(creates.by_ref()) {
         outcome = attempt.created(create, created()).and(outcome);
     }
     if let Some((made, create)) = made.zip(creates.next()) {
         let made = take_made(attempt, create, made.wait().map(last_created));
-        // The directory was missing, so the result of the request that creates it counts.
+        // The directory was missing, so what counts is the request that also creates the directory.
         if outcome.as_ref().is_err_and(|failure| failure.is(ErrorKind::NoNode)) {
             outcome = made;
         }
@@ -193,15 +193,14 @@ fn replace(
             Ok(None)
         }
         Ok((create, replaced)) => {
-            sys::reached_if(replaced.is_err(), "a transaction that replaces a node has no answer");
             replaceable.settle(&attempt.inner.own, replaced.is_ok());
             take_made(attempt, create, replaced)?;
             Ok(Some(own_names(attempt)))
         }
         Err(failure) => {
             sys::reached("a call ends while it replaces a node");
-            // If the outcome is known, the transaction was not sent, and the old node is deleted
-            // with its directory.
+            // A known outcome here means that the transaction was not sent. The thread that
+            // released the node then deletes it with the directory.
             if failure.is_outcome_unknown() {
                 replaceable.settle(&attempt.inner.own, false);
             }

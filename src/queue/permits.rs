@@ -24,7 +24,7 @@ use crate::base::error::Error;
 use crate::base::names::{self, Child, Standing};
 use crate::base::path::LockPath;
 use crate::base::signal::{Broadcast, Ended};
-use crate::base::sys::{self, never};
+use crate::base::sys::never;
 use crate::session::{Grant, Inner, Node};
 
 /// The maximum number of permits.
@@ -62,7 +62,6 @@ impl Limit {
             && let Some(other) = names.find_map(other)
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
-            sys::reached("a permit was taken under another limit");
             let lock = self.path.clone();
             self.inner.requests.note(Level::Warn, move || {
                 let lock = lock.as_str();

@@ -125,7 +125,6 @@ impl<'a> SingleCall<'a> {
             && is_of_session
             && self.attempt.stuck().iter().any(|stuck| stuck == self.name())
         {
-            sys::reached("our own single node cannot be deleted and blocks the call");
             return Err(Error::PermissionDenied { path: path.to_owned() }.into());
         }
         Ok(true)

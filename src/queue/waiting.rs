@@ -230,7 +230,6 @@ impl Waiter<'_> {
     /// Forgets nodes of ours that could not be deleted before and no longer exist.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
         let gone = stuck.iter().filter(|name| !list.contains(name));
-        let gone = gone.inspect(|_| sys::reached("a node that could not be deleted is gone"));
         let table = &self.attempt.inner.own.table;
         gone.for_each(|name| table.lock().no_longer_stays(&self.attempt.place, name));
     }
@@ -268,7 +267,7 @@ impl Waiter<'_> {
         } else {
             self.check_room(&list)?;
         }
-        // The list may be long, and so may the wait.
+        // A long list should not stay in memory during a long wait.
         drop(list);
         self.await_change()
     }
@@ -305,7 +304,7 @@ impl Waiter<'_> {
             let read = read.as_ref().map(|path| batch.get_data(path, None));
             (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
         });
-        // The read was answered before the watches.
+        // The read was answered before the other request.
         let set = asked.and_then(|(read, set)| {
             set?;
             match read.map(Pending::wait) {
@@ -331,8 +330,9 @@ impl Waiter<'_> {
             let wake = self.ears().wake.clone();
             if !self.attempt.wait(&wake, self.recipe.changes())? {
                 if !until.is_over() {
-                    // The event may be missing because this client may not read the node ahead.
-                    // Therefore, the next call that watches a node there reads it first.
+                    // Perhaps no event arrives because this client has no permission to read the
+                    // node ahead. Therefore, the next call that watches a node here reads that node
+                    // first.
                     let directories = &inner.requests.directories;
                     directories.change(&facts.directory, |known| known.is_readable = false);
                 }

@@ -186,7 +186,7 @@ impl Registrar for Line {
     fn forget(&self) {
         let mut state = self.state.lock();
         if state.socket.is_some() {
-            // Otherwise, the reaper would try to end a session that is already over.
+            // Without this message, the reaper would try to end a session that is already over.
             let _ = self.send(&mut state, FORGET);
         }
     }

@@ -138,8 +138,8 @@ impl Drop for Reaper {
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         let _ = self.thread.take().map(JoinHandle::join);
         let _ = fs::remove_file(&self.path);
-        // A process that is being started may have a copy of the file. Without this unlock, the
-        // file lock would be held until that copy is closed.
+        // A process that is being started may have a copy of the file descriptor. Without this
+        // unlock, the copy would keep the file locked until it is closed.
         let _ = self.lock.unlock();
     }
 }
@@ -152,7 +152,7 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     let new = || socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
-    // Other users could lock a file that they may open.
+    // If other users could open the file, they could lock it.
     let lock = File::options().create(true).append(true).mode(0o600).open(beside)?;
     lock.try_lock().map_err(|_| Errno::ADDRINUSE)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
@@ -237,7 +237,7 @@ impl Listener {
         }
         drop(going_on);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
-        // Connections that were not accepted may contain foreign files.
+        // Pending connections may carry files of other processes.
         let _ = self.litter.send(self.socket);
     }
 
@@ -376,8 +376,8 @@ impl Peer {
 /// Returns the next message and the files beside it, or `None` at the end.
 fn receive(socket: &Foreign) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
     let mut message = vec![0; LONGEST];
-    // There is enough space for everything that a message can carry. The system closes files that
-    // do not fit, and that may block.
+    // The space is enough for every file that a message can carry: the system closes files that do
+    // not fit, and closing may block.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -17,7 +17,7 @@ use zookeeper::{Acl, CreateMode, Names, Op, Stat};
 
 use crate::base::names;
 use crate::base::path::LockPath;
-use crate::base::sys::{self, Mutex};
+use crate::base::sys::Mutex;
 
 /// The version of data that have not been set since the node was created.
 const NEW: i32 = 0;
@@ -105,8 +105,6 @@ impl Directories {
             // `one` describes an earlier directory at this path.
             Some(known) if known.czxid > one.czxid => {}
             Some(known) if known.czxid == one.czxid => {
-                let stays = known.is_ours && one.stays && !known.stays;
-                sys::reached_if(stays, "a directory is kept because other programs use it");
                 known.is_ours |= one.is_ours;
                 known.stays |= one.stays;
                 known.is_readable |= one.is_readable;

@@ -125,11 +125,11 @@ impl Subscribers {
     }
 
     pub(crate) fn subscribe(&self) -> Subscription {
-        // A bounded channel would allocate memory for all `UNREAD` states at the beginning.
+        // A bounded channel would allocate memory for `UNREAD` states at once.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
         let mut told = self.0.lock();
-        // Even without changes, subscribers that were dropped do not use memory.
+        // While the state does not change, only this line removes dropped subscribers.
         told.subscribed.retain(|(receiver, _)| receiver.strong_count() > 0);
         if told.last != ClientState::Closed {
             told.subscribed.push((Arc::downgrade(&receiver), sender));
@@ -175,9 +175,10 @@ impl Told {
         }
         self.subscribed.retain(|(receiver, sender)| {
             let is_live = receiver.strong_count() > 0;
-            // If too many states are unread, this does not log, because a logger may block.
+            // If too many states are unread, this one is dropped, without a warning: a logger may
+            // block.
             if is_live && sender.len() < UNREAD {
-                // The receiver may have been dropped at this moment.
+                // The receiver may have just been dropped.
                 let _ = sender.send(state);
             }
             is_live

@@ -8,7 +8,6 @@ use super::holds::Holds;
 use super::nodes::Grant;
 use super::requests::Failure;
 use crate::base::error::{ConflictReason, Error, LossReason, Result};
-use crate::base::sys;
 use crate::base::wait::Until;
 
 /// The protocol's value for "any version".
@@ -51,7 +50,6 @@ pub(crate) fn commit(of: &Holds, holds: &Guards, writes: &[Write]) -> Result<()>
     let session = first.nodes().term.session_id();
     match of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops)) {
         Err(failure) if failure.is_outcome_unknown() => {
-            sys::reached("a guarded write has no answer");
             Err(of.requests.error_of_write(first.path(), failure))
         }
         committed => {
@@ -81,7 +79,6 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
     let lock = first.path();
     let error = match failure {
         Failure::SessionOver if !of.requests.is_closed() => {
-            sys::reached("a guarded write fails because its session has ended");
             let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
             return first.check().err().unwrap_or(Error::Lost { path, reason });
         }
@@ -100,7 +97,6 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
         if kind != ErrorKind::NoNode {
             return of.requests.error(grant.path(), Failure::Refused(error));
         }
-        sys::reached("a guarded write fails because the node of its hold was deleted");
         of.node_gone(grant.nodes());
         let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
         // The owner may already have released the hold.
@@ -114,7 +110,6 @@ fn refused(of: &Holds, holds: &Guards, writes: &[Write], failure: Failure) -> Er
         (ErrorKind::NoNode, _) => ConflictReason::NoNode,
         _ => return of.requests.error(&write.path, Failure::Refused(error)),
     };
-    sys::reached("a guarded write fails because of a conflict");
     Error::Conflict { path: write.path.clone(), reason }
 }
 

@@ -80,7 +80,6 @@ impl Holds {
         }
         let renewed_in = lease.renewable.saturating_duration_since(sys::now());
         if lease.valid_for < (timeout / 5).max(renewed_in + timeout / 8) + margin {
-            sys::reached("a lease is too short for a grant");
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;
             }
@@ -91,8 +90,8 @@ impl Holds {
         let term = Term::new(&self.requests, lease, margin);
         let grant = Nodes::grant(facts, identity, mem::take(own), term);
         let nodes = grant.nodes();
-        // If the client is closed, the nodes are marked as lost. Otherwise, they and their grant
-        // would keep each other alive.
+        // If the client is closed, the nodes must be marked as lost, because they and their grant
+        // would otherwise keep each other alive.
         let added = self.registry.add(nodes, || self.requests.zk.keep_lease());
         added.inspect_err(|_| drop(nodes.lose(LossReason::ClientClosed)))?;
         // From here on, the end of the lease ends the hold. The lease may have ended earlier.
@@ -139,11 +138,7 @@ impl Holds {
         let mut next: Option<Instant> = None;
         for nodes in self.registry.all() {
             match nodes.ends_at().map(|end| (nodes.overdue(), end)) {
-                Some((Some(reason), _)) => {
-                    let is_by_lease = reason == LossReason::LeaseExpired;
-                    sys::reached_if(is_by_lease, "a margin ends a hold");
-                    self.lose(&nodes, reason);
-                }
+                Some((Some(reason), _)) => self.lose(&nodes, reason),
                 // `end` may already have passed, because the clock has advanced since.
                 Some((None, end)) => self.attend_at(end),
                 None => {}
@@ -178,7 +173,6 @@ impl Holds {
         let reason = LossReason::ClientClosed;
         for nodes in self.registry.close() {
             let grants = nodes.lose(reason).unwrap_or_default();
-            sys::reached_if(!grants.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &grants, reason);
         }
     }
@@ -294,7 +288,6 @@ impl Holds {
         match read {
             // This is another owner's node, at the path of our single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
-                sys::reached("another node has replaced a held single node");
                 self.node_gone(nodes);
             }
             // A holder of a single node cannot be asked to release it, because the answer could be
@@ -311,8 +304,8 @@ impl Holds {
             Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
             Err(error) => {
                 nodes.stop_watching();
-                // The check is repeated at once, because on connections that break often, a later
-                // check may never be answered. Other errors may persist.
+                // The check is repeated at once only after this error, because other errors may
+                // persist. If connections break often, a delayed check may never get an answer.
                 if error.kind() == ErrorKind::ConnectionLoss {
                     self.attend_at(sys::now());
                 }

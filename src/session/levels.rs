@@ -164,8 +164,8 @@ mod tests {
         let levels = Arc::new(Levels::default());
         let facts = facts("/a");
         let (ended, _) = levels.join(&facts, drop);
-        // Makes room for another level, as if an object had created it after the old level was last
-        // used, but before it was dropped.
+        // Makes room for another level, as if an object created one after the last use of the old
+        // level, but before the old level was dropped.
         levels.0.lock().levels.clear();
         let (next, _) = levels.join(&facts, drop);
         drop(ended);

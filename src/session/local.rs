@@ -195,10 +195,7 @@ impl<H: Clone, L> Local<H, L> {
         let position = state.waiting.iter().position(|waiter| waiter.by == by);
         match position {
             Some(position) => drop(state.waiting.remove(position)),
-            None => {
-                sys::reached("a thread that has just become the owner gives up");
-                self.pass_on(state);
-            }
+            None => self.pass_on(state),
         }
     }
 
@@ -298,9 +295,7 @@ impl<H, L> Local<H, L> {
     /// Passes the turn to the next thread in the queue whose object does not have a hold. If there
     /// is no such thread, the queue becomes free.
     fn pass_on(&self, mut state: MutexGuard<'_, State<H, L>>) {
-        let next = state.next_waiter();
-        sys::reached_if(next > Some(0), "a thread waits until its object's lost hold is unlocked");
-        let next = next.and_then(|next| state.waiting.remove(next));
+        let next = state.next_waiter().and_then(|next| state.waiting.remove(next));
         state.owner = next.as_ref().map(|waiter| waiter.by);
         let discarded = state.handed.take_if(|_| next.is_none());
         drop(state);

@@ -186,7 +186,7 @@ impl Nodes {
         let was_over = state.is_over();
         let grants = mem::take(&mut state.grants);
         let watcher = state.end();
-        // All of them end while the mutex is locked, so that a concurrent unlock reports the same
+        // All grants end while the mutex is locked, so that a concurrent unlock reports the same
         // reason.
         grants.iter().for_each(|grant| grant.set_end(HoldState::Lost(reason)));
         drop(state);
@@ -201,7 +201,6 @@ impl Nodes {
         match state.phase {
             Phase::Held | Phase::Over => return false,
             Phase::Reserved(until) if until > sys::now() => {
-                sys::reached("reserved nodes are kept although no thread wants them");
                 return false;
             }
             Phase::Reserved(_) | Phase::HandedOver => {}
@@ -263,14 +262,10 @@ impl Nodes {
         let mut state = self.state.lock();
         let is_alone = matches!(state.phase, Phase::Held) && state.grants.len() == 1;
         let (is_over, is_asked) = (grant.left().0.is_zero(), !state.requested.is_empty());
-        let stays = [
-            !is_alone || is_over || grant.reserved_until().is_some(),
-            sys::reached_if(!self.term.is_sound(), "the lease is too short for the next thread"),
-            sys::reached_if(state.read_under, "a read under a hold prevents its hand-over"),
-            sys::reached_if(state.writes > 0, "a guarded write prevents the hand-over of a hold"),
-            sys::reached_if(is_asked, "a requested hold is not handed over"),
-        ];
-        if stays.contains(&true) {
+        let may_end = is_alone && !is_over && !is_asked && grant.reserved_until().is_none();
+        let is_writing =
+            sys::reached_if(state.writes > 0, "a guarded write prevents the hand-over of a hold");
+        if !may_end || !self.term.is_sound() || state.read_under || is_writing {
             return false;
         }
         state.phase = Phase::HandedOver;
@@ -288,7 +283,8 @@ impl Nodes {
         if !self.facts.can_share_nodes(facts) {
             return None;
         }
-        // The process may have been paused since the nodes were handed over, or its connection broken.
+        // Since the nodes were handed over, the process may have been paused, or its connection may
+        // have broken.
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);

@@ -128,7 +128,6 @@ impl OwnNodes {
             let mut table = self.table.lock();
             if !table.has_orphan_of(self.requests.epoch()) {
                 let keys = table.enter(place, bytes, count);
-                sys::reached_if(keys.is_none(), "the quota of paths is used up");
                 let what = "bytes of node paths of one client";
                 return Ok(keys.ok_or(Error::LimitExceeded { what, max: MAX_PATH_BYTES })?);
             }
@@ -145,16 +144,15 @@ impl OwnNodes {
     }
 
     /// Turns these unanswered create requests into orphans, and looks for them at once. With `due`,
-    /// gives up only those whose time is over at that instant. Removes them from `unanswered`, and
-    /// returns whether there were any.
+    /// gives up only those whose time is over at that instant. Removes them from `unanswered`.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         place: &Place,
         unanswered: &mut Vec<Key>,
         due: Option<Instant>,
-    ) -> bool {
+    ) {
         if unanswered.is_empty() {
-            return false;
+            return;
         }
         let mut table = self.table.lock();
         let is_due = |create: &Unanswered<Instant>| due.is_none_or(|due| create.until <= due);
@@ -169,7 +167,6 @@ impl OwnNodes {
             self.attend_at(until);
             self.look_for(|other, _| other == place);
         }
-        until.is_some()
     }
 
     /// Forgets the nodes of a session that is over, or all nodes.
@@ -260,11 +257,8 @@ impl OwnNodes {
                     sys::reached("orphans have ended with their session");
                     return self.forget(Some(place.session));
                 }
-                // Overloaded servers answer with the same error codes as for a broken connection.
-                _ => {
-                    sys::reached("a look for orphans fails");
-                    (None, !error.is_maybe_done() || self.requests.is_connected())
-                }
+                // An overloaded server may answer with an error like that of a broken connection.
+                _ => (None, !error.is_maybe_done() || self.requests.is_connected()),
             },
         };
         let (epoch, now) = (self.requests.epoch(), sys::now());
@@ -273,7 +267,6 @@ impl OwnNodes {
         let (found, next) =
             self.table.lock().looked(&place, shown, is_answered, epoch, [now, later]);
         for (key, (name, czxid)) in found {
-            sys::reached_if(place.is_single, "the orphan of a single node is found");
             let node = Node { key, name: name.into(), czxid, token: 0, takes_directory: false };
             self.send_deletion(place.clone(), node);
         }
@@ -342,7 +335,6 @@ impl OwnNodes {
         let deletion = zk.delete_eventually(&place.path_of(&node.name));
         on_done(deletion, self, move |own, deleted| match deleted {
             Err(error) if error.is_maybe_done() => {
-                sys::reached("a deletion in the background is sent again");
                 let again = move |own: &Arc<OwnNodes>| own.delete_eventually(place, node);
                 own.requests.call_at(own.requests.next_try(), own, again);
             }
@@ -368,10 +360,8 @@ impl OwnNodes {
                     deleted => own.finish(&place, &node, deleted),
                 });
             }
-            Ok(_) => {
-                sys::reached("an unwanted single node is not ours");
-                own.gone([node.key]);
-            }
+            // Our node is gone.
+            Ok(_) => own.gone([node.key]),
             // Without the READ permission, the read fails.
             Err(error) => own.delete_single_again(place, node, error),
         });
@@ -381,7 +371,6 @@ impl OwnNodes {
         if is_session_over(&error) || error.kind() == ErrorKind::NoNode {
             return self.gone([node.key]);
         }
-        sys::reached("the deletion of a single node is tried again");
         let is_short = error.is_maybe_done() || error.is_busy();
         let pause = if is_short { PAUSE } else { self.requests.timeout() / 4 };
         let again = move |own: &Arc<OwnNodes>| own.delete_single(place, node);
@@ -390,8 +379,8 @@ impl OwnNodes {
 
     /// Handles the last answer to a deletion.
     fn finish(&self, place: &Place, node: &Node, deleted: zookeeper::Result<()>) {
-        // If `stays` is false, the node is deleted, or ended with its session before the answer
-        // arrived.
+        // If `stays` is false, the node no longer exists: it was deleted, or ended with its
+        // session.
         let stays =
             |error: &zookeeper::Error| !is_session_over(error) && error.kind() != ErrorKind::NoNode;
         match deleted.err().filter(stays) {

@@ -98,10 +98,7 @@ impl Deletion<'_> {
             Ok(true) => return Ok(()),
             // The other thread may have reached its deadline. The deletion is sent after the
             // transaction; therefore, it does not matter whether the transaction was carried out.
-            Ok(false) => {
-                sys::reached("an unlock follows a transaction without an answer");
-                true
-            }
+            Ok(false) => true,
             Err(RecvTimeoutError::Disconnected) => false,
             Err(RecvTimeoutError::Timeout) => {
                 sys::reached("the result of replacing a node arrives too late");
@@ -138,12 +135,13 @@ impl Deletion<'_> {
             let Deletion { holds, nodes, .. } = deletion;
             let (directory, directories) = (&nodes.facts.directory, &holds.requests.directories);
             match deleted {
-                // Only the deletion of the directory was refused; on its own, the deletion of the node would have succeeded.
+                // The transaction failed only because of the directory. A separate request can
+                // delete the node.
                 Err(error) if error.failed_op() == Some(1) => {
                     directories.put_back(directory, known);
                     match error.kind() {
-                        // Some of the other nodes in the directory may belong to other programs,
-                        // which may need it.
+                        // The list shows whether other programs, which may need the directory, have
+                        // nodes there.
                         ErrorKind::NotEmpty => holds.requests.list(directory, drop),
                         _ => directories.change(directory, |known| known.stays = true),
                     }

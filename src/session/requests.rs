@@ -286,8 +286,8 @@ impl Requests {
             Some(session) => zk.in_session(session).submit(make),
             None => zk.submit(make),
         };
-        // Nearly every answer arrives soon. If the thread also waited for other channels, it would
-        // be woken several times.
+        // Nearly every answer arrives soon, so the thread first waits only for the answer. Waiting
+        // for several channels would wake the thread more often.
         let last = match last.wait_for(SOON) {
             Ok(answer) => return Ok((others, answer)),
             Err(last) => last,
@@ -396,7 +396,8 @@ impl Requests {
             })?;
             // The write was answered before the read.
             written.map_or(Ok(()), |written| written.wait())?;
-            // In another epoch, it is unknown which connection delivered the answer to the read.
+            // If the epoch has changed, it is unknown which connection delivered the answer to the
+            // read.
             if self.epoch() == epoch {
                 self.caught_up.fetch_max(epoch, Ordering::Relaxed);
                 return Ok(read?);

@@ -34,8 +34,6 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
 
-use crate::base::sys;
-
 /// The number of a node in the table. Numbers are never used again.
 pub(crate) type Key = u64;
 
@@ -215,8 +213,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // An empty place has no unanswered look, whose answer could be mistaken for that of a
-            // later look.
+            // An empty place has no look without an answer. Otherwise, that answer could be
+            // mistaken for the answer to a later look.
             self.open.remove(place);
         }
     }
@@ -331,7 +329,6 @@ impl<T: Copy> Open<T> {
     fn begin(&mut self, begun: T, is_last: bool) -> Option<Look<T>> {
         self.again = self.look.is_some();
         if self.again {
-            sys::reached("a look for orphans waits for the previous one");
             return None;
         }
         self.look = Some(Look { covers: self.orphans.len(), begun, is_last });

@@ -306,7 +306,8 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
     pub fn renew_lease(&mut self) -> Pending<()> {
-        // The node does not exist, but the leader has to make a proposal even for this error.
+        // The request names a node that never exists. The leader makes a proposal even for a
+        // refused request.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
@@ -429,8 +430,8 @@ fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Un
         }
         results.push(match result {
             // The answer to a `multi` has no `Stat`s, but the zxid in its header is that of the
-            // `multi`: a server applies one write at a time and reads the zxid right after it
-            // (FinalRequestProcessor).
+            // `multi`: a server applies one write at a time, and reads the zxid directly after each
+            // write (FinalRequestProcessor).
             MultiResult::Created(path) => {
                 OpResult::Created { path: below(path, asked.root), czxid: asked.zxid }
             }

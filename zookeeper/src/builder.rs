@@ -275,10 +275,7 @@ struct Started {
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = thread::Builder::new().name(name.into()).spawn(run);
-    thread.map_err(|cause| {
-        sys::reached("there is no thread for a client");
-        no_thread(cause.to_string())
-    })
+    thread.map_err(|cause| no_thread(cause.to_string()))
 }
 
 fn no_thread(reason: String) -> Error {

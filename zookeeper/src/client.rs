@@ -309,8 +309,8 @@ impl ZooKeeper {
         let (pending, slot) = Pending::new(self.root(), deadline, NOTHING.into());
         shared.change(|core, now| core.close(Some(slot), deadline, now));
         let result = pending.wait();
-        // The threads end at once, unless a callback delays them. That may be the very callback that
-        // runs this code.
+        // The threads end at once, unless a callback delays them. This code may itself run in that
+        // callback.
         if !must_not_wait()
             && sys::recv_deadline(&self.handle.ended, deadline)
                 == Err(RecvTimeoutError::Disconnected)

@@ -72,8 +72,8 @@ impl Dialer {
             let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
-        // Answers that the resolver has already given may be as old as the last connection or the last
-        // pause, so they do not count for the new round.
+        // Earlier answers of the resolver may date from the last connection or the last pause. They
+        // do not count for the new round.
         self.take_answers(&mut Round::new());
         self.addresses.age();
         let round = Round::new();
@@ -135,8 +135,8 @@ impl Dialer {
                             round.next_start = now + stagger;
                             continue;
                         }
-                        // A short pause does not end the round. Otherwise, each round would end with
-                        // the first address of a name.
+                        // A short pause does not end the round. Otherwise, each round would try
+                        // only the first address of a name.
                         Some(end) if end <= now + PAUSE_MAX => end,
                         // After a long pause the names are resolved again.
                         Some(_) => return None,

@@ -97,13 +97,13 @@ impl Link {
         }
         let sent = writer.send(&self.stream);
         let is_full = matches!(sent, Ok(false));
-        // Stored only when it changes, because every sender reads it.
+        // Unchanged values are not stored, because every sender reads the flag.
         if is_full != self.is_full() {
             self.is_full.store(is_full, Ordering::Release);
         }
         match &sent {
             Ok(_) => {}
-            // The reader also detects this, after it has read the earlier answers of the server.
+            // The reader detects this end itself, once it has read the server's earlier answers.
             Err(error)
                 if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
                     .contains(&error.kind()) => {}

@@ -74,7 +74,8 @@ impl<E> WeakListener<E> {
         };
         call_out(move || {
             tell(event);
-            // This may be the last reference to the callback, which then drops what it captured.
+            // If this is the last reference to the callback, dropping it also drops the captured
+            // values.
             drop(tell);
         });
     }

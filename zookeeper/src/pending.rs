@@ -117,7 +117,7 @@ impl<T> Slot<T> {
                 *status = Status::Open(waiter());
                 None
             }
-            // There is only one handle, so no other thread waits.
+            // Taking the result consumes the only handle, so this never happens.
             Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
         }
     }

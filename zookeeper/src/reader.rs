@@ -85,9 +85,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
         while let Some((stream, target)) = dialer.next(&mut round, shared) {
             let begun = sys::now();
             if rest(shared).is_some() {
-                sys::reached("a connection is established too late to be used");
-                // Connecting took too long, so the client must first leave the session alone for a
-                // while.
+                // Connecting took so long that the client must pause before the next handshake.
                 continue;
             }
             let ended = connection(shared, transport, stream, &target, &mut known);
@@ -117,7 +115,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
         }
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
-            // Nothing was tried, because the session is left alone until the next attempt.
+            // Nothing was tried, because the client pauses before the next handshake.
             None if round.causes.is_empty() => {}
             None => {
                 let causes = round.causes.join("; ");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::sys::net::{self, Bell};
-use crate::sys::{self, thread};
+use crate::sys::thread;
 
 /// The addresses of a name, or why there are none. Their ports have no meaning.
 pub(crate) type Found = io::Result<Vec<SocketAddr>>;
@@ -47,7 +47,6 @@ impl Resolver {
         };
         let thread = thread::Builder::new().name("zookeeper-names".into()).spawn(resolve);
         if let Err(error) = thread {
-            sys::reached("there is no thread to resolve a name");
             let error =
                 io::Error::other(format!("failed to start a thread to resolve it: {error}"));
             // This cannot fail: `self` has the receiver.

@@ -217,7 +217,6 @@ impl Shared {
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
-            sys::reached("the reader waits until all outputs are delivered");
             self.told.wait(&mut inner);
         }
         inner
@@ -313,7 +312,6 @@ impl Shared {
         let mut inner = self.state.lock();
         inner.has_more = true;
         if inner.is_telling {
-            sys::reached("a thread leaves its outputs to the one that delivers");
             return;
         }
         inner.is_telling = true;
@@ -354,7 +352,8 @@ impl Shared {
             writer.take(inner.core.out());
             drop(inner);
             if !link.send(writer) {
-                // The timer sends the rest later. The reader detects the end of the connection.
+                // If the socket is full, the timer sends the rest. The reader detects a broken
+                // connection.
                 return if link.is_full() {
                     self.alarm.set(sys::now() + FULL)
                 };

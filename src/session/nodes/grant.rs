@@ -124,8 +124,8 @@ impl Grant {
         if self.nodes.term.is_copy() {
             return HoldState::Lost(LossReason::LeaseExpired);
         }
-        // The connection is read before the end, because closing the client ends the holds before
-        // the connection.
+        // Closing a client ends its holds before its connection. Therefore, the connection is
+        // checked first, and `known_end` last.
         let is_connected = self.nodes.term.is_connected();
         let (left, reason) = self.left();
         match self.known_end() {
@@ -259,7 +259,7 @@ impl Grant {
     /// Schedules `call` for after the hold's end, on a thread where it may block.
     pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
         self.ending.lock().calls.push(Box::new(call));
-        // Otherwise, the thread that ends the hold makes the call later.
+        // If the hold is not over, the thread that ends it schedules `call`.
         if self.is_over() {
             self.tell_end();
         }

@@ -20,7 +20,6 @@
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
-use crate::sys;
 
 /// An answered request, as a sign of life.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +95,7 @@ impl Lease {
     pub(crate) fn resumed(&mut self, timeout: Duration, connect: Moment, answered: Instant) {
         let sample = Sample { sent: connect, settles: answered };
         self.timeout = timeout;
-        // From now on, the servers count the new timeout. A longer lease would outlive the session.
+        // From now on, the servers apply the new timeout. A longer lease would outlive the session.
         self.granted = self.granted.min(timeout);
         self.older = sample;
         self.newer = sample;
@@ -136,11 +135,6 @@ impl Lease {
     /// stays over from then on.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
-        // The lease ended according to a clock other than the monotonic one.
-        let ends_early = remaining.is_zero() && !self.over && now.monotonic < self.end();
-        let was_suspended = now.boot.saturating_sub(self.certified.boot) >= self.length();
-        sys::reached_if(ends_early && was_suspended, "a lease ends while its machine is suspended");
-        sys::reached_if(ends_early && !was_suspended, "a lease ends by the system clock");
         self.over = remaining.is_zero();
         remaining
     }
@@ -154,8 +148,8 @@ impl Lease {
     /// sample that is old enough. Call this when the write is sent, because answers that arrive before
     /// the write's own answer replace the samples.
     pub(crate) fn settled(&self, now: Instant) -> Moment {
-        // Only the monotonic clock is used, because a system clock that is set forward would certify
-        // the request too early.
+        // Only the monotonic clock is used. A system clock that is set forward would make the
+        // sample settle too early.
         let settled = |sample: &&Sample| sample.settles <= now;
         let newest = [&self.newer, &self.older].into_iter().find(settled);
         newest.map_or(self.certified, |sample| sample.sent)

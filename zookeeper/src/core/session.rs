@@ -318,7 +318,8 @@ impl<S, W: Listen> Core<S, W> {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
         match self.keeping.keepers {
-            // There are other servers to try, and the servers may grant a longer session timeout.
+            // The bounds leave time for other servers, and allow for a longer timeout from the
+            // servers.
             _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
             _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
@@ -372,7 +373,7 @@ impl<S, W: Listen> Core<S, W> {
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
         let timeout = match self.closing {
             Closing::No => i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
-            // The handshake extends the session by this timeout, and the close may get lost.
+            // The timeout is short: the handshake extends the session, and the close may get lost.
             _ => 1,
         };
         let Identity { id, password, zxid } = &self.session;
@@ -432,7 +433,8 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Only later handshakes could keep the session alive for longer, and none was sent.
+            // No handshake has followed this connection. Only a later handshake could keep the
+            // session alive for longer.
             self.tries.untouched();
         }
         if connection.is_open() {
@@ -451,10 +453,6 @@ impl<S, W: Listen> Core<S, W> {
                 ),
             }
         }
-        sys::reached_if(
-            !self.gathering.is_empty(),
-            "requests that wait for a transaction outlive their connection",
-        );
         // A shared write fails as if it had been sent.
         let (shared, others): (Vec<_>, Vec<_>) =
             self.gathering.take_all().partition(|call| call.share.is_some());
@@ -467,14 +465,8 @@ impl<S, W: Listen> Core<S, W> {
             self.tell(SessionEventKind::Suspended);
         }
         match self.closing {
-            Closing::Hasty => {
-                sys::reached("a connection ends during a close that no caller waits for");
-                self.finish(None, Ok(()));
-            }
-            Closing::Patient => {
-                sys::reached("a connection ends while a caller waits for the close");
-                self.limit_close();
-            }
+            Closing::Hasty => self.finish(None, Ok(())),
+            Closing::Patient => self.limit_close(),
             Closing::No | Closing::Over => {}
         }
         reason

@@ -81,7 +81,7 @@ impl Tries {
 
     /// Notes that a handshake is sent.
     pub(crate) fn greeted(&mut self, now: Instant, timeout: Duration) {
-        // A handshake that is late by a moment still belongs to these attempts.
+        // A late handshake that follows no pause still belongs to the current attempts.
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
             self.has_rested |= self.touched.take().is_some();
@@ -97,7 +97,7 @@ impl Tries {
     /// Returns when the next handshake may be sent: now, or later.
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
-        // If many useful connections in a row have ended soon, the next handshake is delayed.
+        // If many useful connections in a row were short, the next handshake is delayed.
         let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
         if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
             let longest = APART.min(timeout / SHARE);

@@ -102,8 +102,8 @@ impl Vitals {
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
-            // Such a request is already in flight. Its answer will postpone the next sign of life by
-            // at least this much.
+            // A request in flight serves this purpose. Its answer will postpone the next sign of
+            // life by at least an eighth of a step.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
         } else if wants_write {
             Pulse::Write
@@ -210,8 +210,8 @@ mod tests {
         story.read(ms(7020), ms(7030));
         // The first read is old enough for the heartbeat to certify it.
         let heartbeat = story.send(ms(10_020), true);
-        // For a quarter of the session timeout, the second read has been the newest, so this read
-        // replaces it.
+        // When this read is answered, the second one has settled, so this read becomes the newest
+        // sample.
         story.read(ms(10_025), ms(10_030));
         story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
         let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn renewal_after_a_stall_counts_from_the_youngest_request() {
-        // The server answers both requests after it has been resumed.
+        // The server stalls, and then answers both requests at `end`.
         let end = ms(10_900);
         for last in [ms(10_000), end] {
             let mut story = Story::new();

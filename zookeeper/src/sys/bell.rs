@@ -42,9 +42,9 @@ impl Bell {
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
-        // It does not matter that reading an empty event fails. The order of these two lines matters:
-        // if the bell rings in between, the caller still detects the change, because it checks after
-        // this call.
+        // Reading an empty event fails, which does no harm. The read must come first: a ring
+        // between the two lines is then harmless, because the caller checks for changes after this
+        // call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.has_rung.swap(false, Ordering::AcqRel);
     }

@@ -105,7 +105,7 @@ impl<S, W: Listen> Core<S, W> {
             let text = format!("a session timeout of {} ms is too short", connected.timeout);
             return Err(Malformed(text));
         }
-        // A server that answers with another session has also ended this one.
+        // An answer with another session means that this session has ended.
         if asked != 0 && (is_over || asked != connected.session) {
             if !greeting.is_confirmed {
                 self.doom(UNCONFIRMED);
@@ -236,7 +236,7 @@ impl<S, W: Listen> Core<S, W> {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // A busy server may renew the lease soon; there is still time to go to another server.
+            // The client stays at a busy server while it still has time to change to another one.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
@@ -269,7 +269,6 @@ impl<S, W: Listen> Core<S, W> {
             }
             (OpCode::CloseSession, ..) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
-                sys::reached("a request is sent again to an overloaded server");
                 self.queue.retry_at = now.monotonic + self.lease().step() / 8;
                 self.queue.waiting.push_back(call);
             }
@@ -300,7 +299,7 @@ impl<S, W: Listen> Core<S, W> {
             |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
         let bodies = match call.parts.len() {
             0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
-            // An error code applies to all parts, and its answer has no body.
+            // An error code applies to all parts, and an answer with one has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
             _ => {
                 message::multi_results(frame, call.parts.iter().map(|part| (part.code, part.ops())))

@@ -53,7 +53,7 @@ impl<S, W: Listen> Core<S, W> {
             (None, code) => self.refused(&format!(
                 "the server refused SASL with DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
-            // A server that is configured to keep refused clients answers with an empty token.
+            // Servers that are configured to keep refused clients send them an empty token.
             (Some(Challenged { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
                 self.refused(&format!(

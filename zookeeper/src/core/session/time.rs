@@ -10,7 +10,6 @@ use crate::core::message::{self, OpCode};
 use crate::core::vitals::{Pulse, Verdict};
 use crate::core::watches::Listen;
 use crate::error::{Error, ErrorKind};
-use crate::sys;
 use crate::types::SessionEventKind;
 
 /// If the clock is read later than planned by more than this, the whole process was paused.
@@ -35,8 +34,8 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does everything that is due. Returns when to call this again.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // A pause is not taken into account twice in a row; otherwise, a machine that is always
-        // late would never leave a silent server.
+        // At most one pause is excused in a third of the session timeout. Otherwise, a process that
+        // is always late would never end a silent connection.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
@@ -103,16 +102,12 @@ impl<S, W: Listen> Core<S, W> {
             let waited = now.monotonic.saturating_duration_since(sent.monotonic);
             return match until.min(end) {
                 until if now.monotonic < until => Ok(until),
-                _ => {
-                    sys::reached("a handshake has no answer in time");
-                    Err(format!("no answer to the handshake in {waited:.1?}"))
-                }
+                _ => Err(format!("no answer to the handshake in {waited:.1?}")),
             };
         }
         match self.vitals.verdict(now.monotonic, self.keeping.keepers > 0) {
             Verdict::Silent(time) => Err(format!("the server was silent for {time:.1?}")),
             Verdict::Alive(_) if now.monotonic >= end => {
-                sys::reached("a connection is useless for too long");
                 Err(format!("no request was accepted in {:.1?}", self.timeout()))
             }
             Verdict::Alive(until) => Ok(until.min(end)),
@@ -159,7 +154,6 @@ impl<S, W: Listen> Core<S, W> {
         self.queue.waiting.retain_mut(|call| !expire(call));
         self.queue.next_deadline = next;
         if is_closed {
-            sys::reached("a close has no answer in time");
             self.end();
         }
         for (slot, was_sent) in ended {
