@@ -102,8 +102,8 @@ fn look(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Conte
     if !has_parts || names.iter().any(contends) {
         return Ok(queue(path, read(requests, path, those(&names, contends), until)?));
     }
-    // The queue is listed after the permits. If the queue does not contain a permit's queue node,
-    // the permit is held, or gone.
+    // The queue is listed after the permits. Therefore, a permit whose queue node is missing from
+    // the queue is either held or gone.
     let part = |part, contends: fn(&str) -> bool| {
         let directory = path.below(part);
         let (names, _) = list(requests, &directory, until)?;
@@ -213,7 +213,8 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         permits.append(&mut wanted);
     }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
-    // The call appears as its first permit, because a queue node cannot be revoked.
+    // A waiting call is listed as its first permit, and not as its queue node, because only permits
+    // can be revoked.
     let first = wanted.into_iter().min_by_key(|permit| permit.token);
     let first = first.map(|permit| Contender { holds: false, ..permit });
     let in_part = |part: &str, one: Contender| Contender {

@@ -212,7 +212,7 @@ impl Value {
 fn read(file: &OsString) -> io::Result<(Vec<u8>, bool)> {
     let wrong = || io::Error::other("it is not a regular file of less than 1 MiB");
     fs::metadata(file)?.is_file().then_some(()).ok_or_else(wrong)?;
-    // Another file may have replaced it since.
+    // The file may have been replaced since the check.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(file)?;
     let (mode, mut bytes) = (file.metadata()?.permissions().mode(), Vec::new());

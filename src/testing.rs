@@ -332,7 +332,8 @@ impl Server {
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let changes = client.subscribe();
         while !is_it(client.state()) && client.state() != ClientState::Closed {
-            // Another thread may stop the server. A client without a connection cannot detect that.
+            // If another thread stops the server, a suspended client reports no change. Therefore,
+            // the loop polls.
             let _ = changes.recv_timeout(AGAIN);
         }
     }

@@ -71,8 +71,8 @@ fn next(kind: LockKind, nearest: &str, second: Option<String>) -> Next<String> {
     // Only one kind of node gets a lower number than nodes that already exist: the read node of a
     // thread that holds the write lock. All contenders except readers wait for that read node.
     let may_downgrade = ahead == Some(LockKind::Write) && kind != LockKind::Read;
-    // Many reads may wait for one write. If each were notified when a node before that write ends,
-    // one event would wake many clients.
+    // Many reads may wait for one write. If each read watched the node before that write, one event
+    // would wake many clients.
     Next::of(may_downgrade, second, |second| {
         let kinds = ahead.zip(kind_of(second));
         kind != LockKind::Read && kinds.is_some_and(|(one, other)| one.waits_for(other))
@@ -206,7 +206,7 @@ pub(crate) fn count_permits(names: &Names) -> usize {
 /// call, there are at most as many permits as the limit allows. `all` includes the call's own
 /// permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
-    // If the number of a permit does not determine an order, the permit counts as ahead.
+    // If the number of a permit does not determine its position, it counts as ahead of the last one.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
     all.filter(|name| is_permit(name) && normal_number(name) <= last).count() <= limit as usize
 }

@@ -188,8 +188,8 @@ impl MultiLock {
             return Ok(Ok(()));
         };
         let mut losses = give_back(taken).into_iter();
-        // A lock of another crate's type may report that it is not held, and yet unlock without an
-        // error.
+        // A lock type of another crate may report that its lock is not held, but unlock it without
+        // an error.
         let not_held = || Error::not_held(gone.path());
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }

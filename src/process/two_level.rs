@@ -57,8 +57,8 @@ impl TwoLevel {
             Some(turn) => Ok(turn),
             None if !until.waits => return self.busy(),
             None => {
-                // If this thread already has a hold in this queue, the thread ahead waits, or will
-                // wait, for that hold.
+                // If this thread already has a hold in the ZooKeeper queue, the thread ahead waits
+                // for that hold, now or later.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
@@ -95,8 +95,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
-                    // An operator may have deleted the nodes; a watch detects that. The call sends
-                    // a request only if the nodes have no watcher yet.
+                    // An operator may have deleted the nodes; a watch detects that. `watch` sends a
+                    // request only if the nodes have no watcher yet.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));

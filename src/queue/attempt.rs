@@ -396,7 +396,7 @@ impl<'a> Attempt<'a> {
         let (until, requests) = (self.until, self.requests());
         let changes = [limit, turn, self.more_stuck.clone()];
         loop {
-            // When the next list is due, even without events.
+            // The next list is due at `look`, even without events.
             let look = requests.next_look();
             let by = until.deadline.map_or(look, |deadline| deadline.min(look));
             match until.receive(wake, &changes, requests.closed(), Some(by))? {

@@ -199,8 +199,8 @@ fn replace(
         }
         Err(failure) => {
             sys::reached("a call ends while it replaces a node");
-            // A known outcome here means that the transaction was not sent. The thread that
-            // released the node then deletes it with the directory.
+            // If the transaction was not sent, the outcome is known. Dropping `replaceable` then
+            // makes the releasing thread delete the node with its directory.
             if failure.is_outcome_unknown() {
                 replaceable.settle(&attempt.inner.own, false);
             }

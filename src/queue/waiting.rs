@@ -330,9 +330,9 @@ impl Waiter<'_> {
             let wake = self.ears().wake.clone();
             if !self.attempt.wait(&wake, self.recipe.changes())? {
                 if !until.is_over() {
-                    // Perhaps no event arrives because this client has no permission to read the
-                    // node ahead. Therefore, the next call that watches a node here reads that node
-                    // first.
+                    // If this client may not read the node ahead, no event arrives. Therefore, the
+                    // next call that watches a node of this directory reads that node before it
+                    // sets the watch.
                     let directories = &inner.requests.directories;
                     directories.change(&facts.directory, |known| known.is_readable = false);
                 }

@@ -237,7 +237,7 @@ impl Listener {
         }
         drop(going_on);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
-        // Pending connections may carry files of other processes.
+        // Pending connections may carry files that block when closed.
         let _ = self.litter.send(self.socket);
     }
 
@@ -337,7 +337,7 @@ impl Peer {
                     }
                 },
                 Err(Errno::AGAIN) => return,
-                // After a reset, the messages that were sent before it can still be read.
+                // After a reset, messages that the process sent earlier can still be read.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 end => {
                     let is_long = matches!(end, Err(Errno::MSGSIZE));

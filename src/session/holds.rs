@@ -296,8 +296,8 @@ impl Holds {
             Ok((data, stat)) if data::is_request(&data) => {
                 nodes.mark_requested(index, stat.mzxid);
                 self.answer_request(nodes, index, stat.version);
-                // If no thread holds the nodes, they are released at once, unless they are
-                // reserved.
+                // If no thread holds the nodes, they are deleted at once, unless they must stay
+                // longer.
                 self.end_unwanted(nodes);
             }
             Ok(_) => {}

@@ -164,8 +164,8 @@ mod tests {
         let levels = Arc::new(Levels::default());
         let facts = facts("/a");
         let (ended, _) = levels.join(&facts, drop);
-        // Makes room for another level, as if an object created one after the last use of the old
-        // level, but before the old level was dropped.
+        // Removes the old level from the table, so that `join` creates another one before the old
+        // one is dropped. Two threads can cause the same.
         levels.0.lock().levels.clear();
         let (next, _) = levels.join(&facts, drop);
         drop(ended);

@@ -96,8 +96,9 @@ impl Deletion<'_> {
         turn.hand_over(Handed::Replaceable(Replaceable { nodes: Arc::clone(nodes), replaced }));
         let is_again = match sys::recv_deadline(&received, end) {
             Ok(true) => return Ok(()),
-            // The other thread may have reached its deadline. The deletion is sent after the
-            // transaction; therefore, it does not matter whether the transaction was carried out.
+            // The other thread may have reached its deadline before its transaction was answered.
+            // Because the deletion below is sent later, the outcome of that transaction does not
+            // matter.
             Ok(false) => true,
             Err(RecvTimeoutError::Disconnected) => false,
             Err(RecvTimeoutError::Timeout) => {

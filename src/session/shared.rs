@@ -64,7 +64,7 @@ impl Inner {
             let outages = Arc::new(Outages::default());
             Inner { requests, own, holds, levels, outages, subscribers, listener }
         });
-        // From now on, an event may arrive at any time.
+        // After `subscribe`, an event may arrive at any time.
         inner.on_suspended();
         inner.requests.zk.subscribe(&inner.listener);
         let mut is_told = false;

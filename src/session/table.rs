@@ -213,8 +213,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     fn close_if_empty(&mut self, place: &P) {
         let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
         if self.open.get(place).is_some_and(is_empty) {
-            // An empty place has no look without an answer. Otherwise, that answer could be
-            // mistaken for the answer to a later look.
+            // All looks of an empty place are answered. Without this, a late answer would count for
+            // a new look of the place.
             self.open.remove(place);
         }
     }

@@ -429,9 +429,9 @@ fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Un
             return Err(Malformed(format!("more than {index} results")).into());
         }
         results.push(match result {
-            // The answer to a `multi` has no `Stat`s, but the zxid in its header is that of the
-            // `multi`: a server applies one write at a time, and reads the zxid directly after each
-            // write (FinalRequestProcessor).
+            // In the answer to a `multi`, a created node has no `Stat`. The header contains the
+            // zxid of the `multi`: a server applies one write at a time, and reads the zxid
+            // directly after each write (FinalRequestProcessor).
             MultiResult::Created(path) => {
                 OpResult::Created { path: below(path, asked.root), czxid: asked.zxid }
             }

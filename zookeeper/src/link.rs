@@ -97,13 +97,14 @@ impl Link {
         }
         let sent = writer.send(&self.stream);
         let is_full = matches!(sent, Ok(false));
-        // Unchanged values are not stored, because every sender reads the flag.
+        // A needless store would slow down all senders, which read the flag.
         if is_full != self.is_full() {
             self.is_full.store(is_full, Ordering::Release);
         }
         match &sent {
             Ok(_) => {}
-            // The reader detects this end itself, once it has read the server's earlier answers.
+            // The reader detects the broken connection itself, once it has read the server's
+            // earlier answers.
             Err(error)
                 if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
                     .contains(&error.kind()) => {}

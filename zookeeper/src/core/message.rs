@@ -332,8 +332,8 @@ pub(crate) fn stat(reader: &mut Reader<'_>) -> Result<Stat, Malformed> {
 
 pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
     let count = reader.count(4)?;
-    // The names together have at most as many bytes as are left in the message, minus the four bytes
-    // of each length.
+    // The names fit into the bytes that are left in the message, minus four bytes for the length of
+    // each name.
     let mut names = Names::with_capacity(count, reader.0.len() - 4 * count);
     for _ in 0..count {
         names.push(reader.string()?);

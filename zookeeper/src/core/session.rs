@@ -318,8 +318,8 @@ impl<S, W: Listen> Core<S, W> {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
         match self.keeping.keepers {
-            // The bounds leave time for other servers, and allow for a longer timeout from the
-            // servers.
+            // The maximum leaves time for other servers. The minimum helps if servers grant a
+            // longer timeout than the client has requested.
             _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
             _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
@@ -373,7 +373,8 @@ impl<S, W: Listen> Core<S, W> {
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
         let timeout = match self.closing {
             Closing::No => i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
-            // The timeout is short: the handshake extends the session, and the close may get lost.
+            // The short timeout ends the session soon, even if the close request is lost after this
+            // handshake.
             _ => 1,
         };
         let Identity { id, password, zxid } = &self.session;
@@ -433,8 +434,8 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // No handshake has followed this connection. Only a later handshake could keep the
-            // session alive for longer.
+            // No handshake has been sent since that of this connection. Only a new one could keep
+            // the session alive for longer.
             self.tries.untouched();
         }
         if connection.is_open() {

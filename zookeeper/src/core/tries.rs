@@ -81,7 +81,7 @@ impl Tries {
 
     /// Notes that a handshake is sent.
     pub(crate) fn greeted(&mut self, now: Instant, timeout: Duration) {
-        // A late handshake that follows no pause still belongs to the current attempts.
+        // A late handshake that does not follow a pause still belongs to the current attempts.
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
             self.has_rested |= self.touched.take().is_some();

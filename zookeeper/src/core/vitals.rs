@@ -102,8 +102,8 @@ impl Vitals {
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
-            // A request in flight serves this purpose. Its answer will postpone the next sign of
-            // life by at least an eighth of a step.
+            // A request in flight already counts as the sign of life that is due. The next check is
+            // an eighth of a step later.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
         } else if wants_write {
             Pulse::Write

@@ -229,14 +229,15 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // Some watches were set again, but others may have been refused or are still to be set. The
-        // next attempt must therefore start from the same transaction.
+        // The answer to one chunk of watches does not advance the zxid: other chunks may be refused
+        // or unanswered, and are then set again from the same zxid.
         let watches_again = matches!(call.effect, Effect::WatchAgain);
         if !watches_again {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // The client stays at a busy server while it still has time to change to another one.
+            // The connection ends without a renewal, unless the server is busy and time is left for
+            // another.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
@@ -299,7 +300,7 @@ impl<S, W: Listen> Core<S, W> {
             |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
         let bodies = match call.parts.len() {
             0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
-            // An error code applies to all parts, and an answer with one has no body.
+            // An error code applies to all parts. An answer with an error code has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
             _ => {
                 message::multi_results(frame, call.parts.iter().map(|part| (part.code, part.ops())))

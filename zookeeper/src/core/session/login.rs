@@ -53,7 +53,8 @@ impl<S, W: Listen> Core<S, W> {
             (None, code) => self.refused(&format!(
                 "the server refused SASL with DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
-            // Servers that are configured to keep refused clients send them an empty token.
+            // If a server is configured to keep refused clients connected, it sends them an empty
+            // token.
             (Some(Challenged { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
                 self.refused(&format!(

@@ -34,8 +34,8 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does everything that is due. Returns when to call this again.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // At most one pause is excused in a third of the session timeout. Otherwise, a process that
-        // is always late would never end a silent connection.
+        // In each third of the session timeout, at most one pause is excused. Otherwise, a process
+        // that is always late would never end a silent connection.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
