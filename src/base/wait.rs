@@ -355,3 +355,20 @@ impl Until {
 pub(crate) fn surely<T>(got: Option<T>, path: &str) -> Result<T> {
     got.ok_or_else(|| Error::not_held(path))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that only tries may wait longer for answers than such a short time.
+    #[test]
+    fn time_that_is_over_makes_only_an_instant_a_try() {
+        let short = Duration::from_nanos(1);
+        let (within, until) = (Wait::within(short), Wait::until(sys::now() + short));
+        let ends = [&within, &until].map(|wait| wait.deadline().unwrap());
+        while ends.iter().any(|end| *end > sys::now()) {}
+        assert_eq!([&within, &until].map(Wait::is_try), [false, true]);
+        let until = Until::new(&within, Duration::from_secs(60), None);
+        assert!(until.waits && until.is_over());
+    }
+}

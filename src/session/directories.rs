@@ -163,6 +163,15 @@ mod tests {
     }
 
     #[test]
+    fn directory_is_ours_although_a_list_showed_it_first() {
+        let (directories, path) = (Directories::default(), path(1));
+        directories.listed(&path, (Names::default(), Stat { czxid: 7, ..Stat::default() }));
+        assert!(!is_ours(&directories, &path));
+        directories.note_made(&path, 7);
+        assert!(is_ours(&directories, &path));
+    }
+
+    #[test]
     fn directory_stays_whatever_is_noted_of_it_at_the_same_moment() {
         let (directories, path) = (Directories::default(), path(1));
         let seen =

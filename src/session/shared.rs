@@ -330,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn deletion_of_an_old_node_spares_a_later_directory() {
+        let inner = connected();
+        let facts = facts(LockKind::Reentrant, None);
+        for (czxid, is_known) in [(2, true), (1, false)] {
+            // The node was created by transaction 1, and the directory by this one.
+            inner.requests.directories.note_made(&facts.directory, czxid);
+            inner.own.delete(&Node { takes_directory: true, ..node(&inner, &facts) });
+            let known = inner.requests.directories.note_missing(&facts.directory);
+            assert_eq!(known.is_some(), is_known, "of transaction {czxid}");
+        }
+    }
+
+    #[test]
     fn second_close_waits_until_the_first_has_ended_the_holds() {
         let inner = connected();
         // The first thread blocks on this.

@@ -1,6 +1,7 @@
 //! `Leadership`: only one candidate leads at a time, and it contends again after each term.
 
 use std::panic::panic_any;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
@@ -94,6 +95,22 @@ fn revoked_term_ends_every_kind_of_wait() {
     }
     one.shutdown();
     await_nodes(&path, 0);
+    // Several threads may wait for the end of one term.
+    let (tell, told) = unbounded();
+    let one = candidate(&own, &path, move |term| {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    tell.send(false).unwrap();
+                    tell.send(term.wait_timeout(EVER)).unwrap();
+                });
+            }
+        });
+    });
+    (0..3).for_each(|_| assert_eq!(told.recv_timeout(SOON), Ok(false)));
+    own.revoke(&one.leader().unwrap().unwrap()).unwrap();
+    (0..3).for_each(|_| assert_eq!(told.recv_timeout(SOON), Ok(true)));
+    one.shutdown();
 }
 
 /// The function shuts down its own leadership by a handle that it received through a channel.

@@ -51,12 +51,17 @@ fn concurrent_close_ends_the_session_before_any_call_returns() {
             await_resumed(&client, cuts);
         }
         assert_eq!(children(&path).len(), 1);
+        let close = proxy.on(Op::CloseSession).hold_request();
         let closing = [(); 8].map(|()| {
-            let client = client.clone();
-            Task::spawn(move || client.close())
+            let (client, path) = (client.clone(), path.clone());
+            Task::spawn_blocked(move || client.close().map(|()| children(&path)))
         });
-        closing.iter().for_each(|close| close.result("close()").unwrap());
-        assert_eq!(children(&path), [""; 0], "after close");
+        assert!(close.wait(SOON));
+        assert!(closing.iter().all(|close| !close.is_done()), "the session still exists");
+        close.release();
+        for close in &closing {
+            assert_eq!(close.result("close()").unwrap(), [""; 0], "after close");
+        }
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());

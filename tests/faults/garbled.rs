@@ -8,7 +8,7 @@ use zoolock::{Client, EphemeralLock, Error};
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
 use common::relay::{
-    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, SET_DATA, SET_WATCHES, SYNC, relay,
+    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, MULTI, SET_DATA, SET_WATCHES, SYNC, relay,
 };
 use common::*;
 
@@ -20,6 +20,8 @@ const TIMED_OUT: i32 = -7;
 const UNKNOWN: i32 = -12345;
 /// SystemError and MarshallingError. The request may have been executed nevertheless.
 const FAILED: [i32; 2] = [-1, -5];
+/// Success. As the answer to a deletion that was replaced by a read, it is malformed: it has a `Stat`.
+const DONE: i32 = 0;
 
 /// The length of a frame's header: xid, zxid and error.
 const HEADER: usize = 16;
@@ -92,6 +94,7 @@ impl Garbler {
     /// Lets the server answer these operations with this error. Deletions are replaced, so they have no effect.
     fn refusing(ops: Vec<i32>, code: i32) -> Garbler {
         Garbler::new(ops, move |frame| match frame.op {
+            _ if frame.is_answer && code == DONE => Fate::Instead(frame.body.to_vec()),
             _ if frame.is_answer => error(frame, code),
             Some(DELETE) => look_instead(frame),
             _ => Fate::Pass,
@@ -193,7 +196,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
     // A busy server also refuses the reads of an `EphemeralLock`'s node that follow in the background.
     let and_then = [DELETE, EXISTS].map(|second| vec![DELETE, second]);
     for (name, below, all, codes) in [
-        ("exclusive", "", &times[..], &[TIMED_OUT, FAILED[0], FAILED[1]][..]),
+        ("exclusive", "", &times[..], &[TIMED_OUT, FAILED[0], FAILED[1], DONE][..]),
         ("single node", "/node", &and_then, &[THROTTLED, REQUEST_TIMEOUT]),
     ] {
         for (ops, code) in all.iter().flat_map(|ops| codes.iter().map(move |code| (ops, *code))) {
@@ -238,20 +241,27 @@ fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
 /// If the server refused the `sync`, the list sent after it may not show a node that was created.
 #[test]
 fn last_look_for_an_orphan_counts_only_behind_a_sync() {
-    let garbler = Garbler::new(vec![CREATE, SYNC], |frame| match frame.op {
-        Some(CREATE) => Fate::Cut,
-        _ if frame.is_answer => error(frame, THROTTLED),
-        _ => Fate::Pass,
-    });
-    let (client, path) = (garbler.client(SHORT), directory("look-behind-a-sync"));
-    let lock = lock_of(&client, &path);
-    lock.acquire().unwrap().release().unwrap();
-    garbler.arm();
-    let tried = lock.try_lock();
-    assert!(matches!(tried, Err(Error::Disconnected { .. })), "{tried:?}");
-    await_nothing_left(&client);
-    let asked = garbler.asked();
-    assert!(asked.iter().filter(|op| **op == SYNC).count() > 1, "{asked:?}");
-    assert!(lock.lock_within(SOON).unwrap());
-    has_one_node_until_unlocked(&lock);
+    // The node of an `EphemeralLock` is created in a transaction.
+    for (name, below, create) in [("exclusive", "", CREATE), ("single node", "/node", MULTI)] {
+        let garbler = Garbler::new(vec![create, SYNC], move |frame| match frame.op {
+            Some(op) if op == create => Fate::Cut,
+            _ if frame.is_answer => error(frame, THROTTLED),
+            _ => Fate::Pass,
+        });
+        let (client, path) = (garbler.client(SHORT), directory("look-behind-a-sync") + below);
+        let subject = Subject::named(name);
+        let lock = subject.at(&client, &path);
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        garbler.arm();
+        let tried = lock.try_lock();
+        assert!(matches!(tried, Err(Error::Disconnected { .. })), "{name}: {tried:?}");
+        await_nothing_left(&client);
+        let asked = garbler.asked();
+        assert!(asked.iter().filter(|op| **op == SYNC).count() > 1, "{name}: {asked:?}");
+        assert!(lock.lock_within(SOON.into()).unwrap());
+        subject.await_nodes(&path, 1);
+        lock.unlock().unwrap();
+        subject.await_nodes(&path, 0);
+    }
 }

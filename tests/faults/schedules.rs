@@ -11,35 +11,6 @@ use common::semaphore::{acquiring, await_leases, await_turns, leases_of, semapho
 use common::*;
 
 #[test]
-fn lost_create_found_by_two_searches_is_deleted_once() {
-    let ((proxy, own), others, path) = (behind_a_proxy(LONG), client(), fresh_path("two-looks"));
-    let [lock, rival] =
-        [&own, &others].map(|one| EphemeralLock::new(one, format!("{path}/x")).unwrap());
-    let options = LockOptions::new().background_release(true);
-    let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
-    beside.lock().unwrap();
-    // The caller gives up before its create is answered, so the client searches for the node.
-    let creating = proxy.on(Op::Multi).path_contains("/x").hold_answer();
-    let token = CancelToken::new();
-    let call = locking_by(&lock, &token);
-    assert!(creating.wait(SOON));
-    token.cancel();
-    assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
-    let waiting = locking(&rival);
-    // A release in the same directory makes the client search for the node a second time.
-    beside.unlock().unwrap();
-    let late = proxy.on(Op::SetData).nth(2).hold_answer();
-    creating.release();
-    waiting.result("the rival").unwrap();
-    let node = stat(rival.path());
-    late.release();
-    wait_until("nothing is in flight", SOON, || own.stats().deleting == 0);
-    own.contenders(&path).unwrap();
-    assert_eq!(stat(rival.path()).czxid, node.czxid, "the rival's node");
-    rival.unlock().unwrap();
-}
-
-#[test]
 fn deadline_and_cancel_end_the_creation_of_directories() {
     let (proxy, own) = behind_a_proxy(LONG);
     let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
@@ -212,7 +183,8 @@ fn replaced_single_node_is_not_mistaken_for_the_own() {
 /// An overloaded server may refuse a read. In this test, the server refuses it because of a missing permission.
 #[test]
 fn watch_refused_once_is_set_later() {
-    let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
+    // Held nodes are checked again every two to four session timeouts anyway, which is later than the test waits.
+    let (own, path) = (client_of(&connect_string(), 2 * SESSION), fresh_path("refused-watch"));
     let hold = lock_of(&own, &path).acquire().unwrap();
     let node = format!("{path}/{}", hold.node());
     let requests = own.stats().requests;
@@ -221,7 +193,7 @@ fn watch_refused_once_is_set_later() {
     allow(&node, Permissions::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
-    let received = asked.recv_timeout(SOON);
+    let received = asked.recv_timeout(SOON / 2);
     println!("{received:?}, {hold:?}, {:?}", own.stats());
     assert!(received.is_ok(), "the request was not received");
 }

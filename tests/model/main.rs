@@ -40,13 +40,3 @@ mod table;
 mod nodes;
 #[path = "../../src/base/stay.rs"]
 mod stay;
-
-/// A replacement for the module to which that code reports rare paths.
-mod base {
-    pub(crate) mod sys {
-        pub(crate) fn reached(_: &str) {}
-        pub(crate) fn reached_if(is: bool, _: &str) -> bool {
-            is
-        }
-    }
-}

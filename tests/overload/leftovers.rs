@@ -155,53 +155,6 @@ fn load_is_served_again_after_a_stall_also_at_a_long_path() {
     is_served_again_after_a_stall(LONG, &path_of(400));
 }
 
-/// Returns the number of requests of threads that acquire in turn, possibly with a cut that loses all their creates.
-fn requests_of_acquisitions(threads: usize, is_cut: bool) -> u64 {
-    let server = Server::start().unwrap();
-    let (proxy, client) = behind_a_proxy_of(&server, LONG);
-    let (gate, probe) =
-        (client_of(&server.connect_string(), LONG), Probe::connect(server.address()));
-    let (gate, probe) = (lock_of(&gate, "/turns"), probe.unwrap());
-    gate.lock().unwrap();
-    let before = client.stats().requests;
-    if is_cut {
-        proxy.black_hole(Direction::ToServer);
-    }
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                // Each read has its own node, so the threads do not wait for each other.
-                let lock = rw_of(&client, "/turns").reader();
-                lock.lock().unwrap();
-                lock.unlock().unwrap();
-            });
-        }
-        if is_cut {
-            // Some creates are sent and lost. The creates of the other calls wait for the next transaction.
-            wait_until("all have asked", SOON, || {
-                let stats = client.stats();
-                stats.waiting == threads && stats.requests - before >= 2
-            });
-            proxy.restore();
-            proxy.cut();
-        }
-        wait_until("all are in the queue", SOON, || children(&probe, "/turns") == threads + 1);
-        gate.unlock().unwrap();
-    });
-    wait_until("nothing is left", SOON, || children(&probe, "/turns") == 0);
-    client.stats().requests - before
-}
-
-#[test]
-fn creates_lost_in_one_cut_at_most_double_the_requests() {
-    const TURNS: usize = 400;
-    let [calm, cut] = [false, true].map(|is_cut| requests_of_acquisitions(TURNS, is_cut));
-    println!("{TURNS} acquisitions: {calm} requests, {cut} after a cut");
-    // If no requests are shared: a create, a list, a request for watches and a deletion for each acquisition.
-    let plain = 4 * TURNS as u64;
-    assert!(cut <= 2 * plain, "{cut} requests instead of {plain}");
-}
-
 #[test]
 fn permits_lost_in_one_cut_are_found_by_one_search() {
     const COUNT: u32 = 500;

@@ -160,11 +160,16 @@ fn program_under_a_file_or_memory_limit_is_supervised_or_not_started() {
 
 #[test]
 fn failed_search_for_the_program_keeps_the_lock() {
+    // With this option, the supervisor also has to find out which of its children to wait for.
+    [&[][..], &["--leave-daemons"]].into_iter().for_each(failed_search_keeps_the_lock);
+}
+
+fn failed_search_keeps_the_lock(options: &[&str]) {
     let path = fresh_path("no-look");
     // The shell ends, but leaves behind a process in another group.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \
          read line";
-    let mut running = runs(&[], &path, &format!("echo shell $$; {script}"));
+    let mut running = runs(options, &path, &format!("echo shell $$; {script}"));
     let shell: u32 = running.says("shell ").parse().expect("a process");
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());

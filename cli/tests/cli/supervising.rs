@@ -181,6 +181,15 @@ fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
     });
 }
 
+/// Signals do not continue a zoolock that a debugger has stopped, so only its supervisor can end the program.
+#[test]
+fn all_end_with_the_lease_while_a_debugger_stops_zoolock() {
+    let running = runs(&["--session-timeout", "6"], &fresh_path("debugged"), WITH_A_DAEMON);
+    let inside = running.is_inside();
+    let _debugger = debugger_of(running.id());
+    await_gone(inside);
+}
+
 #[test]
 fn code_of_the_program_stays_when_its_number_is_used_again() {
     // The next process of the whole system gets this id, unless another process starts before it.
@@ -208,20 +217,26 @@ fn flood_of_signals_harms_nobody() {
     assert_eq!(let_end(&mut running), Some(0));
 }
 
+/// Starts a debugger that stops the first thread of this process.
+fn debugger_of(process: u32) -> Beside {
+    let mut debugger = Command::new("python3");
+    let attach = format!(
+        "import ctypes, time; ctypes.CDLL(None).ptrace(16, {process}, 0, 0); \
+         print('attached', flush=True); time.sleep(1000)"
+    );
+    debugger.args(["-c", &attach]);
+    let debugger = Beside::start(debugger);
+    debugger.says("attached");
+    debugger
+}
+
 #[test]
 fn traced_supervisor_does_not_keep_a_lost_lock() {
     let path = fresh_path("traced");
     let mut running = runs(&[], &path, WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
-    let mut debugger = Command::new("python3");
-    let attach = format!(
-        "import ctypes, time; ctypes.CDLL(None).ptrace(16, {supervisor}, 0, 0); \
-         print('attached', flush=True); time.sleep(1000)"
-    );
-    debugger.args(["-c", &attach]);
-    let debugger = Beside::start(debugger);
-    debugger.says("attached");
+    let _debugger = debugger_of(supervisor);
     delete_node(&path);
     assert_eq!(running.code(), Some(74));
     assert!(has_ended(inside));

@@ -3,9 +3,9 @@
 mod from_outside;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, bounded};
 use zoolock_test_support::{Op, connect_string, shared_probe, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
@@ -45,6 +45,27 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
         let memory = resident();
         assert!(memory < middle + 4096, "from {middle} to {memory} KiB");
     });
+}
+
+#[test]
+fn close_returns_behind_the_ends_of_the_threads() {
+    /// What the timer drops when it ends.
+    struct Last(Receiver<()>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let _ = self.0.recv_timeout(SOON);
+        }
+    }
+    let client = client();
+    let ((go_on, last), (tell, closed)) = (bounded(1), bounded(1));
+    let last = Last(last);
+    client.call_at(Instant::now() + 60 * SOON, move || drop(last));
+    let closing = thread::spawn(move || tell.send(client.close()));
+    let early = closed.recv_timeout(Duration::from_millis(200));
+    assert!(early.is_err(), "closed, although the timer still runs");
+    go_on.send(()).unwrap();
+    closed.recv_timeout(SOON).unwrap().unwrap();
+    closing.join().unwrap().unwrap();
 }
 
 #[test]

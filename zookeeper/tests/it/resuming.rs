@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Server, connect_string, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind, Watcher};
+use zoolock_test_support::{connect_string, wait_until};
+use zoolock_zookeeper::SessionEventKind;
 
-use crate::util::{Events, SESSION, SHORT, SOON, Stage, client_of, kind, logged, make};
+use crate::util::{SESSION, SHORT, SOON, Stage, client_of, logged};
 
 #[test]
 fn servers_decide_the_session_timeout() {
@@ -37,29 +37,4 @@ fn server_that_hangs_up_is_retried_with_pauses() {
     assert!((2..=100).contains(&tries), "{tries}");
     stage.resume();
     assert_eq!(stage.client.session_id(), id);
-}
-
-#[test]
-fn server_without_its_data_ends_the_session_in_bounded_time() {
-    let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), SHORT);
-    let session_events = Events::of(&client);
-    let id = client.session_id();
-    make(&client, "/a", b"");
-    (0..20).for_each(|_| assert!(client.set_data("/a", b"", None).is_ok()));
-    let (watcher, events) = Watcher::channel();
-    client.get_data_w("/a", &watcher).unwrap();
-    server.stop().unwrap();
-    server.wipe().unwrap();
-    server.start_again().unwrap();
-    let back = Instant::now();
-    let expired = session_events.until(SessionEventKind::Expired);
-    let connected = session_events.until(SessionEventKind::Connected);
-    assert_eq!(expired.session_id, id);
-    // The ids of a server's sessions are derived from the time at which it started.
-    assert_eq!(connected.session_id, client.session_id());
-    assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
-    assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);
-    assert_eq!(events.try_iter().count(), 1, "the watch has ended");
-    make(&client, "/a", b"");
 }

@@ -1,9 +1,9 @@
 //! Watches: their events, their callbacks, and how much they cost.
 
 use zoolock_test_support::shared_probe;
-use zoolock_zookeeper::{Acl, ErrorKind, EventType, Listener, Permissions, WatchedEvent, Watcher};
+use zoolock_zookeeper::{Listener, WatchedEvent, Watcher};
 
-use crate::util::{client, event, in_own_process, kind, make, resident, root, said};
+use crate::util::{client, in_own_process, resident, root};
 
 #[test]
 fn panicking_callback_or_dropped_receiver_silences_no_other_watcher() {
@@ -21,32 +21,6 @@ fn panicking_callback_or_dropped_receiver_silences_no_other_watcher() {
         let told: Vec<_> = watchers.iter().map(|(_, events)| events.try_iter().count()).collect();
         assert_eq!(told, [1; 5]);
     }
-}
-
-#[test]
-fn unsendable_and_unreadable_paths_are_distinguished() {
-    let (client, root) = (client(), root("unreadable"));
-    let (watcher, events) = Watcher::channel();
-    // After the answer to `sync`, all earlier events have been delivered.
-    let received = || {
-        client.sync("/").unwrap();
-        events.try_iter().collect::<Vec<_>>()
-    };
-    let (refused, text) = said(client.set_watches(0, &["/a", "b/"], &watcher));
-    assert_eq!(refused, ErrorKind::BadArguments);
-    assert!(text.contains("failed to watch `b/`"), "{text}");
-    let many = vec![format!("/{}", "p".repeat(1000)); 1100];
-    assert_eq!(kind(client.set_watches(0, &many, &watcher)), ErrorKind::BadArguments);
-    // Servers omit later events of a node that the client may not read, but old servers send all events.
-    let hidden = make(&client, &format!("{root}/hidden"), b"");
-    let no_read = [Acl::new(Permissions::WRITE | Permissions::DELETE, "world", "anyone")];
-    client.set_acl(&hidden, &no_read, None).unwrap();
-    client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
-    assert_eq!(received(), []);
-    client.delete(&hidden, None).unwrap();
-    println!("of a hidden node: {:?}", received());
-    client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
-    assert_eq!(received(), [event(EventType::NodeDeleted, &hidden)]);
 }
 
 /// Expects that the process does not grow during 100,000 calls, after enough calls for it to reach its final size.

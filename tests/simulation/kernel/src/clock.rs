@@ -14,10 +14,15 @@ fn begin() -> Instant {
     *BEGIN.get_or_init(Instant::now)
 }
 
-/// Returns the monotonic clock of the process, which does not advance while the machine is suspended.
+/// Returns the monotonic clock of the process, which does not advance while the machine is suspended. Like a real
+/// clock, it has advanced whenever a thread reads it again.
 pub fn now() -> Instant {
     let process = own_process();
-    let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].asleep));
+    let passed = with(|kernel| {
+        let is_read_by_a_thread = kernel.current.is_some() && kernel.looks_at.is_none();
+        kernel.now += u64::from(is_read_by_a_thread);
+        kernel.now.saturating_sub(kernel.machines[process.0].asleep)
+    });
     begin() + Duration::from_nanos(passed)
 }
 

@@ -20,9 +20,13 @@ impl Listen for Nobody {
 /// Takes the handshake: a session of 30 s.
 fn open(core: &mut Core<i32, Nobody>, now: Moment) {
     core.dialed(true, now);
+    core.receive(&granted(), now).expect("a session");
+}
+
+/// Returns the answer to a handshake.
+fn granted() -> Vec<u8> {
     let (timeout, session) = (30_000_i32.to_be_bytes(), 7_i64.to_be_bytes());
-    let answer = [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]];
-    core.receive(&answer.concat(), now).expect("a session");
+    [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]].concat()
 }
 
 fn opened(now: Moment) -> Core<i32, Nobody> {
@@ -150,6 +154,32 @@ fn refused_watches_of_a_caller_fail_alone() {
     let told: Vec<_> = answers.iter().map(|answer| (answer.slot, answer.code)).collect();
     assert_eq!((told, core.is_doomed()), (vec![(7, code::THROTTLED)], false));
     assert!(core.watches.take(EventType::NodeDeleted, "/a").is_empty());
+}
+
+/// A server that is behind what the client has seen hangs up. Asking it whether the session exists extends the session.
+#[test]
+fn servers_that_are_behind_do_not_keep_the_session_alive() {
+    let (start, timeout) = (Moment::now(), Duration::from_secs(30));
+    let mut core = opened(start);
+    core.session.zxid = 5;
+    core.used(start);
+    core.broke("it is cut", start);
+    let (mut now, mut asked) = (Duration::ZERO, Vec::new());
+    while asked.len() < 4 {
+        let next = core.next_handshake(start.after(now)) - start.monotonic;
+        now = now.max(next) + Duration::from_millis(100);
+        assert!(now < timeout * 20, "{asked:?}");
+        core.dialed(true, start.after(now));
+        let (_, zxid) = core.outbox.bytes.split_at(8);
+        if zxid.starts_with(&0_i64.to_be_bytes()) {
+            asked.push(now);
+            core.receive(&granted(), start.after(now)).expect("the session is alive");
+            assert!(core.is_doomed());
+        }
+        core.broke("the server hangs up", start.after(now));
+    }
+    println!("{asked:?}");
+    assert!(asked.windows(2).all(|two| two[1] - two[0] > timeout * 3 / 2), "{asked:?}");
 }
 
 /// Perhaps the server hangs up because the transactions are too long for it.

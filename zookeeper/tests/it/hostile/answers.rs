@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use zoolock_test_support::shared_server;
+use zoolock_test_support::{shared_probe, shared_server};
 use zoolock_zookeeper::{ErrorKind, Op, Result, Watcher, ZooKeeper};
 
 use super::bytes::{AUTH, Bytes, PING, event, header, xid};
 use crate::util::fake_server::{Connection, FakeServer, framed};
-use crate::util::{SESSION, SOON, builder, client_of, said};
+use crate::util::{SESSION, SOON, builder, client_of, root, said};
 
 /// The longest answer that the clients in this file accept.
 const LONGEST: usize = 100_000;
@@ -167,6 +167,14 @@ fn request_made_on_a_bad_answer_uses_the_next_connection() {
         assert!(first.is_err(), "{code}");
         again.wait().unwrap();
     }
+}
+
+#[test]
+fn deletion_is_sent_again_when_a_server_answers_that_the_session_has_moved() {
+    let fake_server = talks(|connection, [number]| connection.send(&header(number, -118).0));
+    let (client, path) = (client_of(&fake_server.address(), SESSION), root("moved"));
+    client.delete_eventually(&path).wait().unwrap();
+    assert!(!shared_probe().unwrap().exists(&path).unwrap());
 }
 
 /// Servers refuse unsupported requests in this way, out of order. Any other answer out of order is invalid.
