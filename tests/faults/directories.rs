@@ -61,13 +61,19 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
 #[test]
 fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), SHORT);
-    let lock = lock_of(&client, "/locks/job");
+    let [client, other] = [(); 2].map(|()| client_of(&server.connect_string(), SHORT));
+    let [lock, rival] = [&client, &other].map(|client| lock_of(client, "/locks/job"));
     // The second acquisition's directory has a higher czxid than a directory created first on a wiped server.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     lock.lock().unwrap();
-    let made = Probe::connect(server.address()).unwrap().stat("/locks/job").unwrap().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    let made = probe.stat("/locks/job").unwrap().unwrap();
+    // Because of the rival, this release does not delete the directory, and the client still knows it.
+    let waiting = locking(&rival);
+    wait_until("it is queued", SOON, || probe.children("/locks/job").unwrap().len() == 2);
+    lock.unlock().unwrap();
+    waiting.result("the rival").unwrap();
     let sessions = client.stats().sessions;
     server.stop().unwrap();
     server.wipe().unwrap();
@@ -77,7 +83,6 @@ fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     let by_hand = probe.stat("/locks/job").unwrap().unwrap();
     assert!(by_hand.czxid < made.czxid, "{by_hand:?}, not before {made:?}");
     wait_until("it has another session", SOON, || client.stats().sessions > sessions);
-    let _ = lock.unlock();
     lock.lock().unwrap();
     lock.unlock().unwrap();
     assert_eq!(probe.stat("/locks/job").unwrap().map(|stat| stat.czxid), Some(by_hand.czxid));
