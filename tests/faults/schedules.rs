@@ -109,6 +109,11 @@ fn client_without_locks_is_not_lost_before_its_session_timeout() {
     assert_eq!(own.state(), ClientState::Suspended);
     proxy.refuse(false);
     assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Connected));
+    let begun = Instant::now();
+    proxy.cut_off();
+    assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Suspended));
+    assert_eq!(events.recv_timeout(SOON), Ok(ClientState::Lost));
+    assert!(begun.elapsed() >= own.session_timeout(), "after {:?}", begun.elapsed());
 }
 
 #[test]

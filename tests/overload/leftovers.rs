@@ -47,27 +47,6 @@ fn starts_again(server: &Server) {
 }
 
 #[test]
-fn reads_without_delete_permission_reach_a_safe_limit() {
-    let (server, path) = (strict_server(), path_of(3_000));
-    let probe = Probe::connect(server.address()).unwrap();
-    without_delete(&probe, &path);
-    let client = client_of(&server.connect_string(), LONG);
-    let read = zoolock::DistributedRwLock::new(&client, &path).unwrap().reader();
-    let calls = (0..1_000).find(|_| {
-        let seen = read.lock().and_then(|()| read.unlock());
-        match seen {
-            Err(Error::PermissionDenied { .. }) => false,
-            Err(Error::LimitExceeded { .. }) => true,
-            seen => panic!("{seen:?}"),
-        }
-    });
-    println!("{} nodes, a limit after {calls:?} calls", children(&probe, &path));
-    assert!(calls.is_some());
-    client.close().unwrap();
-    starts_again(&server);
-}
-
-#[test]
 fn leadership_without_delete_permission_leaves_one_node() {
     let server = strict_server();
     let probe = Probe::connect(server.address()).unwrap();

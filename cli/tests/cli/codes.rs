@@ -98,6 +98,7 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
         (&["verify", "/path", "token"], "'token'"),
         (&["list", "--config", "/dev/zero", "/path"], "too long for a settings file"),
         (&["list", "--cacert", "/no/such", "/path"], "invalid --cacert: "),
+        (&["list", "--cacert", name, "/path"], "invalid --cacert: "),
         (&["list", "--key", name, "--cert", name, "/path"], "invalid --key: "),
         (&["run", "--identity", "__REVOKE__", "/path", "true"], "invalid --identity: it has"),
         (&["nonsense"], "'nonsense'"),

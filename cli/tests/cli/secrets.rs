@@ -106,6 +106,12 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
         assert_eq!(code, Some(wanted), "{arguments:?}");
         all += &(said + &errors);
     }
+    // On a system without root certificates, the client's certificate is not the cause.
+    let mut rootless = zoolock_at(&hosts, &["list", "--cert", &cert, "--key", &key, &path]);
+    rootless.envs(["SSL_CERT_FILE", "SSL_CERT_DIR"].map(|name| (name, "/no/such")));
+    let (code, _, errors) = ends(rootless);
+    assert_eq!(code, Some(64), "{errors}");
+    assert!(errors.contains("no root certificates") && !errors.contains("--cert"), "{errors}");
     // Without any TLS option, the connection is plain TCP.
     let mut plain = zoolock_at(&hosts, &["list", "--session-timeout", "6", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);

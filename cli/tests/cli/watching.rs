@@ -86,34 +86,6 @@ fn watch_distinguishes_the_time_since_the_grant_from_the_age() {
 }
 
 #[test]
-fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
-    let (root, probe) = (fresh_path("blocks"), probe());
-    let (path, hidden) = (format!("{root}/a"), format!("{root}/hidden"));
-    let watch = Beside::start(zoolock(&["watch", "-r", "--interval", "0.01", &root]));
-    let block = |title: &str| {
-        // A poll may happen between two changes, for example after a holder has released and before the next one holds.
-        while !watch.says(&format!("{root}  ")).ends_with(title) {}
-        // Before this command has connected, many polls take place.
-        output(&["list", "-r", &root]);
-    };
-    block("Z  0 locks  0 waiting");
-    let held = held(&path);
-    block("Z  1 lock  0 waiting");
-    let row = watch.says(&path);
-    assert!(row.starts_with("held   exclusive  0        -        "), "{row:?}");
-    let waiter = contends(&probe, &path, "waiter");
-    block("Z  1 lock  1 waiting");
-    held.release().expect("released");
-    block("Z  1 lock  0 waiting");
-    let boss = crate::util::probe();
-    boss.add_auth("digest", b"boss:secret").expect("told");
-    boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
-    block("Z  1 lock  0 waiting  1 not readable");
-    probe.delete(&waiter).expect("deleted");
-    block("Z  0 locks  0 waiting  1 not readable");
-}
-
-#[test]
 fn watch_writes_a_line_for_each_change() {
     let path = format!("{}/a\u{202e}", fresh_path("events"));
     let root = path.rsplit_once('/').expect("a path").0;

@@ -8,6 +8,16 @@ fn ours(id: &str, kind: LockKind, digits: &str) -> String {
     new_name_prefix(id, kind) + digits
 }
 
+/// Otherwise, two calls that try to take the last permit could both find it taken.
+#[test]
+fn permits_that_were_created_later_do_not_count() {
+    let all = [1, 2, 3].map(|number| format!("x-{}{number:010}", LockKind::Semaphore.marker()));
+    let [first, second, third] = all.each_ref().map(String::as_str);
+    let fits = |own: &[&str]| fit(all.iter().map(String::as_str), own, 2);
+    let seen = [&[first][..], &[second], &[third], &[first, second], &[first, third]].map(fits);
+    assert_eq!(seen, [true, true, false, true, false]);
+}
+
 #[test]
 fn foreign_names_carry_no_turn() {
     let turn = ours(LOW, LockKind::Exclusive, "0000000004");

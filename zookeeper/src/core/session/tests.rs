@@ -62,6 +62,37 @@ fn request_numbers_wrap_around_and_skip_reserved_ones() {
     }
 }
 
+/// Whether a request that was sent is carried out is not known, however its session ends.
+#[test]
+fn request_that_was_sent_does_not_fail_as_if_it_was_not() {
+    let now = Moment::now();
+    for (is_sent, expires, expected) in [
+        (true, false, ErrorKind::ConnectionLoss),
+        (true, true, ErrorKind::ConnectionLoss),
+        (false, false, ErrorKind::Closed),
+        (false, true, ErrorKind::SessionExpired),
+    ] {
+        let mut core = opened(now);
+        let mut call = Call::nobodys(OpCode::Delete, |_| {});
+        (call.slot, call.repeat) = (Some(1), expires);
+        let (sent, waiting) = if is_sent { (Some(call), None) } else { (None, Some(call)) };
+        core.submit(sent, now);
+        if expires || !is_sent {
+            core.broke("it is cut", now);
+        }
+        core.submit(waiting, now);
+        if expires {
+            core.dialed(true, now);
+            core.receive(&[&[0; 16][..], &16_i32.to_be_bytes(), &[0; 17]].concat(), now).unwrap();
+        } else {
+            core.end();
+        }
+        let is_it =
+            |output| matches!(output, Output::Answer(1, Err(error)) if error.kind() == expected);
+        assert!(core.answers().into_iter().any(is_it), "{expected:?}, sent: {is_sent}");
+    }
+}
+
 /// Only handshakes could keep the session alive, and none was sent.
 #[test]
 fn client_retries_at_once_after_a_silence_on_a_used_connection() {
