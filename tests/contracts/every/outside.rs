@@ -138,6 +138,8 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
                     later.for_each(|asked| is_not_asked(&asked, what));
                 }
                 assert!(hold.is_held(), "{what}: it is up to the holder");
+                let answered = || contender_of(&others, hold).identity == meant[index].identity;
+                wait_until("its identity is there again", SOON, answered);
             }
             let listening: Vec<_> = holds.iter().map(channel).collect();
             if subject.is_a_threads() {
