@@ -206,7 +206,8 @@ pub(crate) fn count_permits(names: &Names) -> usize {
 /// call, there are at most as many permits as the limit allows. `all` includes the call's own
 /// permits.
 pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
-    // If the number of a permit does not determine its position, it counts as ahead of the last one.
+    // If the number of a permit does not determine its position, the permit counts as ahead of the
+    // call's last one.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
     all.filter(|name| is_permit(name) && normal_number(name) <= last).count() <= limit as usize
 }

@@ -360,7 +360,6 @@ pub(crate) fn surely<T>(got: Option<T>, path: &str) -> Result<T> {
 mod tests {
     use super::*;
 
-    /// A call that only tries may wait longer for answers than such a short time.
     #[test]
     fn time_that_is_over_makes_only_an_instant_a_try() {
         let short = Duration::from_nanos(1);

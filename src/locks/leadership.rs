@@ -359,7 +359,9 @@ impl Contest {
                 // position.
                 match (sys::now() - *since > long, inner.subscribers.has_lasted(long)) {
                     (true, true) => *failing = None,
-                    (true, false) => *failing = failing.or_else(|| Some(sys::now())),
+                    (true, false) => {
+                        failing.get_or_insert_with(sys::now);
+                    }
                     (false, _) => {}
                 }
                 failing.is_none_or(|since| sys::now() - since <= limit)

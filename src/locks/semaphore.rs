@@ -270,8 +270,8 @@ impl Semaphore {
                 Ok(Some(grant)) => grant,
                 other => return other,
             };
-            // Dropping `turn` leaves the queue. An error of that does not matter: the permits are
-            // granted, the call is over, or it queues again.
+            // Dropping `turn` leaves the queue. It does not matter if that fails: the permits are
+            // granted, the call is over, or the call queues again.
             let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => until.note_ahead(),

@@ -287,9 +287,7 @@ impl Holds {
         let node = &nodes.list[index];
         match read {
             // This is another owner's node, at the path of our single node.
-            Ok((_, stat)) if stat.czxid != node.czxid => {
-                self.node_gone(nodes);
-            }
+            Ok((_, stat)) if stat.czxid != node.czxid => self.node_gone(nodes),
             // A holder of a single node cannot be asked to release it, because the answer could be
             // written to the node of the next owner.
             Ok(_) if nodes.facts.kind.is_single_node() => {}

@@ -200,9 +200,7 @@ impl Nodes {
         let mut state = self.state.lock();
         match state.phase {
             Phase::Held | Phase::Over => return false,
-            Phase::Reserved(until) if until > sys::now() => {
-                return false;
-            }
+            Phase::Reserved(until) if until > sys::now() => return false,
             Phase::Reserved(_) | Phase::HandedOver => {}
         }
         let watcher = state.end();

@@ -260,7 +260,7 @@ fn last_look_for_an_orphan_counts_only_behind_a_sync() {
         let asked = garbler.asked();
         assert!(asked.iter().filter(|op| **op == SYNC).count() > 1, "{name}: {asked:?}");
         assert!(lock.lock_within(SOON.into()).unwrap());
-        subject.await_nodes(&path, 1);
+        assert!(subject.await_nodes(&path, 1)[0].ends_with(&lock.hold().node()), "{name}");
         lock.unlock().unwrap();
         subject.await_nodes(&path, 0);
     }

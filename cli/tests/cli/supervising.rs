@@ -193,7 +193,7 @@ fn all_end_with_the_lease_while_a_debugger_stops_zoolock() {
 #[test]
 fn code_of_the_program_stays_when_its_number_is_used_again() {
     // The next process of the whole system gets this id, unless another process starts before it, or a group still has
-    // this id. The parent of that process ends at once, so that the supervisor buries it.
+    // this id. The parent of that process ends at once, so that the supervisor reaps it.
     let script = "setsid sh -c 'while kill -0 $1 2> /dev/null; do sleep 0.01; done
         for i in 1 2 3 4 5 6 7 8 9; do
             (echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid; sh -c \"sleep 0.1; exit 9\" &) 2> /dev/null

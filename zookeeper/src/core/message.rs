@@ -152,7 +152,8 @@ pub(crate) fn create(
     mode: CreateMode,
 ) {
     match mode.is_sequential() {
-        // The path may end with a slash: the server appends a number, which is then the node's whole name.
+        // The path may end with a slash: the server appends a number, which is then the node's whole
+        // name.
         true => parts(out, [root, node].into_iter()),
         false => path(out, (root, node)),
     }

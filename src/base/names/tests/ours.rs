@@ -8,7 +8,7 @@ fn ours(id: &str, kind: LockKind, digits: &str) -> String {
     new_name_prefix(id, kind) + digits
 }
 
-/// Otherwise, two calls that try to take the last permit could both find it taken.
+/// If later permits counted, two calls that try to take the last permit could both find it taken.
 #[test]
 fn permits_that_were_created_later_do_not_count() {
     let all = [1, 2, 3].map(|number| format!("x-{}{number:010}", LockKind::Semaphore.marker()));

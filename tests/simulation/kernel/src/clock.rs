@@ -19,8 +19,7 @@ fn begin() -> Instant {
 pub fn now() -> Instant {
     let process = own_process();
     let passed = with(|kernel| {
-        let is_read_by_a_thread = kernel.current.is_some() && kernel.looks_at.is_none();
-        kernel.now += u64::from(is_read_by_a_thread);
+        kernel.now += u64::from(kernel.running().is_some());
         kernel.now.saturating_sub(kernel.machines[process.0].asleep)
     });
     begin() + Duration::from_nanos(passed)

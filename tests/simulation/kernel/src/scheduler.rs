@@ -221,6 +221,11 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
+    /// Returns the running thread, but none while [`peek`] reads the state of a process.
+    pub(crate) fn running(&self) -> Option<usize> {
+        self.current.filter(|_| self.looks_at.is_none())
+    }
+
     /// Records which mutex a thread locks, or what it waits for, while it holds another mutex.
     fn nests(&mut self, task: usize, inner: Result<&'static Location<'static>, &'static str>) {
         let held = self.tasks[task].held.iter();
@@ -373,7 +378,7 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
 
 pub(crate) fn will_lock(place: &'static Location<'static>) {
     with(|kernel| {
-        if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
+        if let Some(task) = kernel.running() {
             kernel.nests(task, Ok(place));
         }
     });
@@ -381,7 +386,7 @@ pub(crate) fn will_lock(place: &'static Location<'static>) {
 
 pub(crate) fn has_locked(address: usize, place: &'static Location<'static>) {
     with(|kernel| {
-        if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
+        if let Some(task) = kernel.running() {
             kernel.tasks[task].held.push((address, place));
         }
     });
@@ -427,8 +432,7 @@ pub(crate) fn give_way() {
 
 /// Lets other threads run in some cases.
 pub(crate) fn may_give_way() {
-    let may = |kernel: &mut Kernel| kernel.current.is_some() && kernel.looks_at.is_none();
-    if with(|kernel| may(kernel) && kernel.choices.u32(..PREEMPTED) == 0) {
+    if with(|kernel| kernel.running().is_some() && kernel.choices.u32(..PREEMPTED) == 0) {
         give_way();
     }
 }

@@ -36,7 +36,6 @@ fn blocked_logger_does_not_prevent_a_resume() {
             passed > SHORT * 2
         });
         client.exists("/").unwrap();
-        // And once more, now that a line waits.
         proxy.cut();
         events.until(SessionEventKind::Resumed);
         client.exists("/").unwrap();
