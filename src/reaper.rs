@@ -3,6 +3,8 @@
 //! program that has a client's `registration` can also end that client's session.
 
 #[cfg(not(zoolock_simulation))]
+mod clients;
+#[cfg(not(zoolock_simulation))]
 mod line;
 #[cfg(not(zoolock_simulation))]
 mod listener;

@@ -142,7 +142,8 @@ impl State {
                     self.is_accepted = true;
                 }
                 Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => {}
+                // After a reset, the answer can still be read.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -175,7 +176,9 @@ impl Registrar for Line {
                     (session, Some(sys::now()), false);
                 let message = Registration::new(self.settings.clone(), key).to_text();
                 let sent = self.send(&mut state, message.as_bytes());
-                sent.inspect_err(|_| state.end()).map_err(|error| error.to_string()).and(listened)
+                // The reaper may have answered before it hung up.
+                let sent = sent.map_err(|error| state.listen().err().unwrap_or(error.to_string()));
+                sent.inspect_err(|_| state.end()).and(listened)
             }
         };
         let problem = registered.err().filter(|problem| state.said.as_ref() != Some(problem))?;

@@ -1,44 +1,28 @@
-//! The reaper itself: a socket at which clients register, and the thread that waits until their
-//! processes end.
+//! The reaper itself: a socket at which clients register, and a thread that accepts them. Each
+//! user's clients are served by a thread of their own (`clients`).
 
 use std::fs::File;
-use std::io::IoSliceMut;
-use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use std::{fs, io, process};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use rustix::cmsg_space;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{Errno, retry_on_intr, write};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, write};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send,
-    socket_with, sockopt::set_socket_linger,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, send, socket_with, sockopt::socket_peercred,
 };
+use rustix::process::{Resource, getrlimit};
 
-use super::line::{ACCEPTED, FORGET};
-use super::registration::Registration;
+use super::clients::{Ending, Peer, User, has_room, spawn, wait};
 use crate::base::error::{Error, Result};
 
-/// The longest message, in bytes.
-const LONGEST: usize = 16 * 1024;
-
-/// More messages than a socket buffers.
-const UNREAD: usize = 300;
-
-/// How many sessions are ended at a time.
-const MOST_THREADS: usize = 1_000;
-
-/// What the system reports for a handle to a process, and for no other file.
-const PROCESS: &str = "Pid:";
-
-/// How many processes may be registered at a time.
-const MOST: usize = 10_000;
+/// How many clients may be registered at a time, and the answer to more.
+const MOST: u64 = 10_000;
+const TOO_MANY: &[u8] = b"it has too many clients of this user";
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
 /// free within milliseconds instead of a session timeout.
@@ -87,7 +71,10 @@ pub struct Reaper {
     /// Locked for as long as the reaper exists: no other process may replace its socket.
     lock: File,
     stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    /// What ends the threads when it is dropped, and what each thread that ends a session has.
+    alive: Option<(Sender<()>, Arc<Sender<()>>)>,
+    /// This channel is disconnected when no thread ends a session any more.
+    ended: Receiver<()>,
     /// The process that started the reaper. A forked child may drop a copy of it.
     process: u32,
 }
@@ -97,6 +84,10 @@ impl Reaper {
     /// process that may connect to the socket can make the reaper end sessions; anyone who can
     /// reach the servers already has that power. As for every new file, this process's umask
     /// decides who may connect.
+    ///
+    /// At most 10,000 clients can register, or a quarter of this process's limit for open files
+    /// (`RLIMIT_NOFILE`) if that is less. One user can have half of them: with a limit of 1,024
+    /// files, that is about 125 clients.
     ///
     /// # Errors
     ///
@@ -111,19 +102,17 @@ impl Reaper {
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
         let stopped = stop.try_clone().map_err(no_thread)?;
-        let (litter, closing) = unbounded::<OwnedFd>();
-        let close = move || {
-            for file in closing {
-                let _ = set_socket_linger(&file, None);
-            }
-        };
-        spawn("zoolock-closing", close).map_err(no_thread)?;
-        let (going_on, over) = bounded(0);
-        let (peers, threads) = (Vec::new(), Vec::new());
-        let listener = Listener { socket, peers, litter, over, threads };
-        let run = move || listener.run(&stopped, going_on);
-        let thread = Some(spawn("zoolock-reaper", run).map_err(no_thread)?);
-        Ok(Reaper { path, lock, stop, thread, process: process::id() })
+        let ((going_on, over), (attempt, ended)) = (bounded(0), bounded(0));
+        let attempt = Arc::new(attempt);
+        let ending = Ending { over, attempts: Arc::downgrade(&attempt) };
+        // A client needs three files.
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most = usize::try_from(MOST.min(files / 4)).unwrap_or(usize::MAX);
+        let (users, clients) = (Vec::new(), Arc::default());
+        let listener = Listener { socket, users, clients, most, ending };
+        spawn("zoolock-reaper", move || listener.run(&stopped)).map_err(no_thread)?;
+        let alive = Some((going_on, attempt));
+        Ok(Reaper { path, lock, stop, alive, ended, process: process::id() })
     }
 }
 
@@ -136,7 +125,8 @@ impl Drop for Reaper {
             return;
         }
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.alive = None;
+        let _ = self.ended.recv();
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
         // unlock, the copy would keep the file locked until it is closed.
@@ -166,263 +156,66 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     Ok((lock, socket))
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).spawn(run)
-}
-
 /// What the thread of a reaper works with.
 struct Listener {
     socket: OwnedFd,
-    peers: Vec<Peer>,
-    /// Receives files to close.
-    litter: Sender<OwnedFd>,
-    /// This channel is disconnected when the reaper ends.
-    over: Receiver<()>,
-    /// The threads that end sessions.
-    threads: Vec<JoinHandle<()>>,
-}
-
-/// A file that another process sent. Closing it may block, for example if it is a socket with data
-/// to send. Therefore another thread closes it.
-struct Foreign {
-    file: Option<OwnedFd>,
-    litter: Sender<OwnedFd>,
-}
-
-impl Foreign {
-    fn new(file: OwnedFd, litter: &Sender<OwnedFd>) -> Foreign {
-        Foreign { file: Some(file), litter: litter.clone() }
-    }
-}
-
-impl AsFd for Foreign {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_ref().expect("it is there until the drop").as_fd()
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        self.file.take().into_iter().for_each(|file| drop(self.litter.send(file)));
-    }
-}
-
-/// A connection of a client.
-struct Peer {
-    socket: Option<Foreign>,
-    /// When the client closed its end. This does not mean that its process has ended.
-    closed: Option<Instant>,
-    registered: Option<Registered>,
-}
-
-struct Registered {
-    process: Foreign,
-    /// Counts the milliseconds for which the session has to outlive the process.
-    margin: Foreign,
-    registration: Registration,
+    users: Vec<User>,
+    /// Each client has a copy.
+    clients: Arc<()>,
+    most: usize,
+    ending: Ending,
 }
 
 impl Listener {
-    /// Runs until `stopped` is ready. `going_on` is dropped then.
-    fn run(mut self, stopped: &OwnedFd, going_on: Sender<()>) {
+    /// Runs until `stopped` is ready.
+    fn run(mut self, stopped: &OwnedFd) {
         let mut is_short = false;
         loop {
-            let ready = self.wait(stopped, is_short);
-            if is_ready(stopped) {
-                break;
+            // If the operating system was short of a resource, this waits for a second.
+            let files = [stopped.as_fd(), self.socket.as_fd()].into_iter();
+            let ready = wait(files.take(if is_short { 1 } else { 2 }), is_short);
+            if ready.as_ref().is_ok_and(|ready| ready[0]) {
+                return;
             }
             is_short = ready.is_err();
-            is_short |= self.accept().is_err_and(|error| error != Errno::AGAIN);
-            is_short |= self.attend(&ready.unwrap_or_default());
+            is_short |= self.accept().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
         }
-        drop(going_on);
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
-        // Pending connections may carry files that block when closed.
-        let _ = self.litter.send(self.socket);
     }
 
-    /// Waits until there is something to do. Returns for each peer (registered client) whether it
-    /// is ready; a peer without an entry may be ready. If `is_short`, because the operating system
-    /// was short of a resource, waits for a second.
-    fn wait(&self, stopped: &OwnedFd, is_short: bool) -> rustix::io::Result<Vec<bool>> {
-        let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
-        let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let peers = if is_short { &[] } else { &self.peers[..] };
-        let own = [stopped.as_fd(), self.socket.as_fd()].into_iter();
-        let own = own.take(if is_short { 1 } else { 2 });
-        let all = own.chain(peers.iter().flat_map(Peer::files));
-        let mut files: Vec<_> =
-            all.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
-        retry_on_intr(|| poll(&mut files, limit.as_ref()))?;
-        let mut is_ready = files.iter().map(|file| !file.revents().is_empty()).skip(2);
-        let any =
-            |peer: &Peer| is_ready.by_ref().take(peer.files().count()).filter(|is| *is).count() > 0;
-        Ok(peers.iter().map(any).collect())
-    }
-
-    /// Accepts all connections. Always ends with an error: `AGAIN` if there are no more.
-    fn accept(&mut self) -> rustix::io::Result<()> {
+    /// Accepts all connections. Always ends with an error: `WouldBlock` if there are no more.
+    fn accept(&mut self) -> io::Result<()> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = accept_with(&self.socket, flags)?;
-            let socket = Some(Foreign::new(socket, &self.litter));
-            let peer = Peer { socket, closed: None, registered: None };
-            match self.peers.len() < MOST {
-                true => self.peers.push(peer),
-                false => peer.answer("it has too many clients"),
+            let id = socket_peercred(&socket)?.uid;
+            self.users.retain(|user| Arc::strong_count(&user.clients) > 1);
+            let user = match self.users.iter().position(|user| user.id == id) {
+                Some(known) => self.users.swap_remove(known),
+                None => User::start(id, self.ending.clone())?,
+            };
+            let slots = [&self.clients, &user.clients].map(Arc::clone);
+            let [all, own] = slots.each_ref().map(Arc::strong_count);
+            match has_room(all, own, self.most) {
+                true => user.send(Some(Peer::new(socket, slots))),
+                false => refuse(socket),
             }
+            self.users.push(user);
         }
-    }
-
-    /// Receives from the peers that are ready, and from new ones, and ends the sessions of those
-    /// that have died. Returns true if the operating system could not create a thread for that.
-    fn attend(&mut self, ready: &[bool]) -> bool {
-        self.threads.retain(|thread| !thread.is_finished());
-        let mut is_short = false;
-        for (index, mut peer) in mem::take(&mut self.peers).into_iter().enumerate() {
-            if ready.get(index).is_none_or(|is_ready| *is_ready) {
-                let is_dead = peer.is_dead();
-                // Messages that the process sent before its end are still valid.
-                peer.hear();
-                // Another process may have taken over the connection.
-                if is_dead
-                    && peer.is_dead()
-                    && let Some(dead) = &peer.registered
-                    && field(&dead.process, PROCESS).is_some()
-                {
-                    match self.reap(dead) {
-                        Ok(thread) => {
-                            self.threads.push(thread);
-                            continue;
-                        }
-                        Err(_) => is_short = true,
-                    }
-                }
-            }
-            if !peer.is_over() {
-                self.peers.push(peer);
-            }
-        }
-        is_short
-    }
-
-    /// Starts a thread that ends this session. Fails if the operating system is short of a
-    /// resource.
-    fn reap(&self, dead: &Registered) -> io::Result<JoinHandle<()>> {
-        let margin = counted(&dead.margin).filter(|_| self.threads.len() < MOST_THREADS);
-        let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
-        let (registration, over) = (dead.registration.clone(), self.over.clone());
-        // No hold has a longer margin.
-        let margin = margin.min(registration.session_timeout());
-        spawn("zoolock-reaping", move || registration.end_session_after(margin, &over))
     }
 }
 
-impl Peer {
-    /// Reads what the peer has sent so far.
-    fn hear(&mut self) {
-        for _ in 0..UNREAD {
-            let Some(socket) = &self.socket else { return };
-            match receive(socket) {
-                Ok(Some((message, _))) if message == FORGET => self.registered = None,
-                Ok(Some((message, files))) => match registered(&message, files) {
-                    Ok(registered) => {
-                        self.answer(ACCEPTED);
-                        self.registered = Some(registered);
-                    }
-                    Err(problem) => {
-                        self.answer(&problem);
-                        // In case of doubt, no session is ended.
-                        (self.registered, self.socket) = (None, None);
-                    }
-                },
-                Err(Errno::AGAIN) => return,
-                // After a reset, messages that the process sent earlier can still be read.
-                Err(Errno::INTR | Errno::CONNRESET) => {}
-                end => {
-                    let is_long = matches!(end, Err(Errno::MSGSIZE));
-                    is_long.then(|| self.answer("the registration is too long"));
-                    (self.socket, self.closed) = (None, Some(Instant::now()));
-                }
-            }
-        }
-    }
-
-    fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let process = self.registered.iter().map(|registered| &registered.process);
-        self.socket.iter().chain(process).map(Foreign::as_fd)
-    }
-
-    fn is_dead(&self) -> bool {
-        self.registered.as_ref().is_some_and(|one| is_ready(&one.process))
-    }
-
-    /// Returns whether nothing more can come from this peer: its client has gone, and so has its
-    /// session. A client that is alive registers again.
-    fn is_over(&self) -> bool {
-        let over = |registered: &Registered| {
-            let session = registered.registration.session_timeout() * 2;
-            self.closed.is_some_and(|closed| closed.elapsed() > session)
-        };
-        self.registered.as_ref().map_or(self.socket.is_none(), over)
-    }
-
-    fn answer(&self, text: &str) {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let _ = self.socket.as_ref().map(|socket| send(socket, text.as_bytes(), flags));
-    }
-}
-
-/// Returns the next message and the files beside it, or `None` at the end.
-fn receive(socket: &Foreign) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
-    let mut message = vec![0; LONGEST];
-    // The space is enough for every file that a message can carry: the system closes files that do
-    // not fit, and closing may block.
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut beside, flags)?;
-    let files = beside.drain().filter_map(|beside| match beside {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
+/// Hangs up without waiting. This closes whatever the client has sent as well. Closing may block,
+/// for example if a TCP socket lingers, but not in a thread that is ending: see `inet_release` in
+/// Linux. Such a thread closes the last copy here.
+fn refuse(socket: OwnedFd) {
+    let _ = send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let ((copied, is_copied), (closed, is_closed)) = (bounded::<()>(0), bounded::<()>(0));
+    let _ = spawn("zoolock-refusing", move || {
+        #[expect(deprecated, reason = "the thread uses no file, as the new function requires")]
+        let _ = rustix::thread::unshare(rustix::thread::UnshareFlags::FILES);
+        drop(copied);
+        let _ = is_closed.recv();
     });
-    let files = files.flatten().map(|file| Foreign::new(file, &socket.litter)).collect();
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        return Err(Errno::MSGSIZE);
-    }
-    message.truncate(received.bytes);
-    Ok((received.bytes > 0).then_some((message, files)))
-}
-
-/// Returns what a message registers.
-fn registered(message: &[u8], files: Vec<Foreign>) -> Result<Registered, String> {
-    let text = String::from_utf8_lossy(message);
-    let registration = Registration::from_text(&text).map_err(|error| error.to_string())?;
-    let Ok([process, margin]) = <[Foreign; 2]>::try_from(files) else {
-        return Err("the file descriptors of the process and the counter are missing".to_owned());
-    };
-    // A file of another kind would become ready for a different reason.
-    if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
-        return Err("the file descriptors are not those of a process and a counter".to_owned());
-    }
-    Ok(Registered { process, margin, registration })
-}
-
-/// Returns the value of a counter. Never waits, whatever kind of file it is.
-fn counted(counter: &Foreign) -> Option<u64> {
-    u64::from_str_radix(&field(counter, "eventfd-count:")?, 16).ok()
-}
-
-/// Returns what the system reports about an open file.
-fn field(file: &Foreign, name: &str) -> Option<String> {
-    let number = file.as_fd().as_raw_fd();
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
-    let value = info.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(value.trim().to_owned())
-}
-
-fn is_ready(file: impl AsFd) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut files = [PollFd::new(&file, PollFlags::IN)];
-    poll(&mut files, Some(&now)).is_ok() && files[0].revents().contains(PollFlags::IN)
+    let _ = is_copied.recv();
+    drop((socket, closed));
 }

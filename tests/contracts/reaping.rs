@@ -2,76 +2,19 @@
 
 use std::env;
 use std::fs;
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::Command;
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use common::reaping::{Line, handle_of, sleeper};
 use common::*;
-use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept, bind, connect, listen, recv, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, recv,
+    socket_with,
 };
 use rustix::pipe::pipe;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, Reaper};
-
-/// Starts a process that sleeps. Dropping the result kills it.
-fn sleeper() -> Beside {
-    let mut command = Command::new("sleep");
-    command.arg("1000");
-    Beside::start(command)
-}
-
-fn handle_of(process: &Beside) -> OwnedFd {
-    let pid = Pid::from_raw(process.id().cast_signed()).unwrap();
-    pidfd_open(pid, PidfdFlags::empty()).unwrap()
-}
-
-/// A connection to a reaper, with which a test can register any process.
-struct Line(OwnedFd);
-
-impl Line {
-    fn to(socket: &str) -> Line {
-        let kind = SocketType::SEQPACKET;
-        let line = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        connect(&line, &SocketAddrUnix::new(socket).unwrap()).unwrap();
-        Line(line)
-    }
-
-    /// Returns the answer, which is empty if the reaper closes the connection.
-    fn ask(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> String {
-        self.send(message, files);
-        let answer = self.receive();
-        println!("{answer}");
-        answer
-    }
-
-    fn send(&self, message: &[u8], files: &[BorrowedFd<'_>]) {
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(files));
-        sendmsg(&self.0, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL).unwrap();
-    }
-
-    /// Returns the next message from the reaper.
-    fn receive(&self) -> String {
-        let mut answer = [0; 256];
-        let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty()).unwrap();
-        String::from_utf8_lossy(&answer[..length]).into_owned()
-    }
-
-    /// Registers a client's session as if it belonged to this other process.
-    fn register(&self, client: &Client, process: &Beside, margin: Duration) {
-        let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).unwrap();
-        let registration = client.registration().unwrap().to_text();
-        let files = [handle_of(process), margin];
-        assert_eq!(self.ask(registration.as_bytes(), &files.each_ref().map(AsFd::as_fd)), "ok");
-    }
-}
 
 /// Returns a client, and a hold of it. The test may make the reaper end the client's session.
 fn holder() -> (Client, DistributedLock, Hold) {
@@ -100,7 +43,7 @@ fn process_that_lives_keeps_its_session() {
     let _reaper = Reaper::start(&socket).unwrap();
     let ((client, _lock, hold), process) = (holder(), sleeper());
     let line = Line::to(&socket);
-    line.register(&client, &process, Duration::ZERO);
+    assert_eq!(line.register(&client, &process, Duration::ZERO), "ok");
     for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
         process.signal(signal);
         has_looked(&socket);
@@ -148,15 +91,15 @@ fn closed_client_and_the_session_before_are_left_alone() {
     let _reaper = Reaper::start(&socket).unwrap();
     let ((first, _lock, hold), process) = (holder(), sleeper());
     let line = Line::to(&socket);
-    line.register(&first, &process, Duration::ZERO);
+    assert_eq!(line.register(&first, &process, Duration::ZERO), "ok");
     let (second, _other_lock, other) = holder();
     // The latest registration replaces earlier ones.
-    line.register(&second, &process, Duration::ZERO);
+    assert_eq!(line.register(&second, &process, Duration::ZERO), "ok");
     drop(process);
     is_ended(&other);
     assert!(hold.is_held());
     let (process, line) = (sleeper(), Line::to(&socket));
-    line.register(&first, &process, Duration::ZERO);
+    assert_eq!(line.register(&first, &process, Duration::ZERO), "ok");
     line.send(b"forget", &[]);
     drop(process);
     has_looked(&socket);
@@ -257,7 +200,7 @@ fn outage_is_outlasted() {
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
     let (hold, process, line) = (hold_of(&lock), sleeper(), Line::to(&socket));
-    line.register(&client, &process, Duration::ZERO);
+    assert_eq!(line.register(&client, &process, Duration::ZERO), "ok");
     server.kill().unwrap();
     drop(process);
     has_looked(&socket);

@@ -1,8 +1,18 @@
 //! The lock of a zoolock process that is killed, and the command `reaper`, for all programs of a machine.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{fs, iter, thread};
 
+use common::reaping::{Line, sleeper};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use zoolock::ClientBuilder;
 
 use crate::util::*;
@@ -78,6 +88,56 @@ fn reaper_listens_until_a_signal_ends_it() {
     assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
     assert!(!Path::new(&socket).exists());
     assert!(ends(&mut doctor).1.contains("warning  no reaper accepts sessions at"));
+}
+
+/// Sends the reaper a file that blocks whoever closes it last: a socket that lingers. It blocks for as long as the
+/// result exists.
+fn block(reaper: &Beside, socket: &str) -> (Line, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let mut sender = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+    set_socket_linger(&sender, Some(Duration::from_secs(1000))).expect("lingers");
+    sender.set_nonblocking(true).expect("does not block");
+    while sender.write(&[0; 1 << 16]).is_ok() {}
+    reaper.stop();
+    let line = Line::to(socket);
+    line.send(b"x", &[sender.as_fd()]);
+    drop(sender);
+    reaper.signal(Signal::SIGCONT);
+    (line, listener.accept().expect("accepts").0)
+}
+
+#[test]
+fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
+    let (folder, socket) = scratch();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("open to all users");
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0; ulimit -n 100; exec $0 reaper --socket $1", ZOOLOCK, &socket]);
+    let mut reaper = Beside::start(command);
+    wait_until("it listens", SOON, || Path::new(&socket).exists());
+    let (client, program) = (client(), sleeper());
+    let registered = || {
+        let line = Line::to(&socket);
+        (line.register(&client, &program, Duration::ZERO) == "ok").then_some(line)
+    };
+    let lines: Vec<_> = iter::from_fn(registered).collect();
+    assert!(lines.len() > 5);
+    let blocked: Vec<_> = iter::repeat_with(|| block(&reaper, &socket)).take(3).collect();
+    for (line, _) in &blocked {
+        assert!(line.receive().contains("too many clients"));
+    }
+    lines.iter().for_each(|line| line.send(b"forget", &[]));
+    drop(lines);
+    wait_until("there is room", SOON, || registered().is_some());
+
+    let _blocked = block(&reaper, &socket);
+    thread::scope(|scope| {
+        let other = || match set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT) {
+            Ok(()) => assert!(registered().is_some()),
+            Err(error) => println!("skipped: only root can be another user: {error}"),
+        };
+        scope.spawn(other);
+    });
+    assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod line;
 mod logged;
 mod object;
 mod processes;
+pub mod reaping;
 pub mod relay;
 #[cfg(feature = "secured")]
 pub mod secured;

@@ -112,39 +112,6 @@ fn closed_client_refuses_everything() {
     assert_eq!(events.all()[0].session_id, id);
 }
 
-/// Either all changes of a transaction are applied, or none is.
-#[test]
-fn refused_transaction_changes_nothing_and_names_the_cause() {
-    use Change::{Check, Delete, SetData};
-    let (client, root) = (client(), root("multi"));
-    let at = |name: &str| format!("{root}/{name}");
-    let (a, b, none) = (at("a"), at("b"), at("none"));
-    make(&client, &a, b"");
-    let acl = Acl::open();
-    let create = |path| Change::Create(path, b"", &acl, CreateMode::Persistent);
-    let fine = [create(&b), SetData(&a, b"set", None), Check(&root, None)];
-    let refused = [
-        (create(&a), ErrorKind::NodeExists),
-        // This node is created by the transaction itself.
-        (Check(&b, Some(7)), ErrorKind::BadVersion),
-        (Delete(&none, None), ErrorKind::NoNode),
-        (Delete(&root, None), ErrorKind::NotEmpty),
-        (SetData(&a, b"", Some(7)), ErrorKind::BadVersion),
-        (Check(&none, None), ErrorKind::NoNode),
-    ];
-    for (bad, kind) in refused {
-        for index in 1..=fine.len() {
-            let mut ops = fine.to_vec();
-            ops.insert(index, bad);
-            let error = client.multi(&ops).unwrap_err();
-            assert_eq!((error.kind(), error.failed_op()), (kind, Some(index)), "{bad:?}: {error}");
-            assert!(!error.is_maybe_done());
-        }
-    }
-    assert_eq!(client.get_children(&root).unwrap().0, ["a"]);
-    assert_eq!(client.exists(&a).unwrap().unwrap().version, 0);
-}
-
 #[test]
 fn request_over_the_servers_limit_is_never_sent() {
     /// The longest request that a server accepts.
