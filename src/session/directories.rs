@@ -183,6 +183,10 @@ mod tests {
         assert!(!is_ours(&directories, &path), "it is put back behind a list");
         directories.note_made(&path, 7);
         assert!(!is_ours(&directories, &path), "the answer to its create comes behind a list");
+        directories.note_made(&path, 8);
+        let names = ["foreign"].into_iter().collect();
+        directories.listed(&path, (names, Stat { czxid: 8, ..Stat::default() }));
+        assert!(!is_ours(&directories, &path), "a list comes behind the answer to its create");
     }
 
     #[test]

@@ -271,6 +271,14 @@ mod tests {
             let granted = inner.holds.grant(&facts, &"".into(), &mut nodes, id, &until);
             assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }
+        let (session, timeout) = (inner.requests.session_id(), inner.requests.timeout());
+        while inner.requests.zk.in_session(session).lease().valid_for >= timeout / 20 * 9 {
+            thread::sleep(timeout / 1000);
+        }
+        // Such a lease is renewed first, but the server does not answer.
+        let (mut nodes, until) = (vec![node(&inner, &facts)], Until::within(Duration::ZERO));
+        let granted = inner.holds.grant(&facts, &"".into(), &mut nodes, session, &until);
+        assert!(granted.is_err(), "with a third of the lease");
     }
 
     #[test]

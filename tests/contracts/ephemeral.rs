@@ -58,6 +58,9 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3
             });
+            // The holder reads its node too, before this list.
+            let _ = holder.hold().unwrap().revocation().unwrap();
+            holders.contenders(&path).unwrap();
         } else {
             let seen = [Op::GetData, Op::Multi].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} reads and creates");

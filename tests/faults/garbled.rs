@@ -158,8 +158,8 @@ fn client_rejects_a_create_answered_with_another_path() {
     has_one_node_until_unlocked(&lock);
 }
 
-/// A busy server refuses each request of a waiting call once: to create its node, to list, to set watches, to renew the
-/// lease. The call keeps its position in the queue.
+/// A busy server refuses each request of a waiting call once: to create its node, to list, to set watches. The
+/// call keeps its position in the queue.
 #[test]
 fn waiting_call_gives_a_busy_server_time() {
     for busy in [THROTTLED, REQUEST_TIMEOUT, TIMED_OUT] {

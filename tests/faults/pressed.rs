@@ -17,36 +17,6 @@ fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
     hold.valid_for()
 }
 
-/// The session is resumed on the second connection, but the answer that would renew the lease does not arrive.
-#[test]
-fn silent_second_connection_leaves_time_for_a_third() {
-    // The client has two addresses, and is connected to the first one.
-    let [first, second] = [(); 2].map(|()| shared_proxy());
-    let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-    second.refuse(true);
-    let client = client_of(&hosts, T);
-    second.refuse(false);
-    let lock = lock_of(&client, &fresh_path("silent-second"));
-    lock.lock().unwrap();
-    let hold = lock.hold().unwrap();
-    let left = await_short_lease(&hold, T);
-    let caught = second.on(Op::SetData).path_contains("no-such-node").hold_answer();
-    first.cut_off();
-    assert!(caught.wait(SOON), "{:#?}\n{:#?}", first.log(), second.log());
-    first.refuse(false);
-    let begun = Instant::now();
-    wait_until("there is a third", SOON, || {
-        assert!(hold.is_held(), "{hold:?} after {:?}, {:?}", begun.elapsed(), client.stats());
-        client.stats().connections == 3
-    });
-    println!("{left:?} were left, {:?} after {:?}", hold.valid_for(), begun.elapsed());
-    wait_until("the lease is renewed", SOON, || {
-        assert_eq!(hold.state(), HoldState::Held, "{:?}", client.stats());
-        hold.valid_for() > T / 2 + T / 4
-    });
-    lock.unlock().unwrap();
-}
-
 /// While it holds nothing, a client tolerates a silent server for two thirds of the session timeout. Its requests from
 /// that time are already old when the server answers them.
 #[test]

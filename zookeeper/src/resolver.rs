@@ -65,6 +65,11 @@ impl Lookup {
     pub(crate) fn new(find: impl Fn(&str) -> Found + Send + Sync + 'static) -> Lookup {
         Lookup(Arc::new(find))
     }
+
+    /// Returns how many there are, including those of running threads.
+    pub(crate) fn count(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
 }
 
 impl Default for Lookup {

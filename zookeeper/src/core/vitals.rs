@@ -255,6 +255,15 @@ mod tests {
     }
 
     #[test]
+    fn silence_is_noticed_the_sooner_the_less_is_left_of_a_lease() {
+        for (sent, limit) in [(ms(2000), T / 3), (ms(5000), T / 4), (ms(8000), T / 5)] {
+            let mut story = Story::new();
+            story.send(sent, false);
+            assert_eq!(story.verdict(sent, true), story.alive(sent + limit));
+        }
+    }
+
+    #[test]
     fn oldest_unanswered_request_decides_in_any_order_of_answers() {
         let mut story = Story::new();
         let first = story.send(ms(100), false);

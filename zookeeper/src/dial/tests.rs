@@ -111,11 +111,18 @@ fn all_ports_of_a_name_survive_a_failed_resolution() {
 fn session_is_never_shown_to_a_removed_address() {
     let (ours, others) = (Ensemble::new(), Ensemble::new());
     let (here, there) = pair(&ours, &ours);
-    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
-    let guest = Guest::new(&names, &format!("zk:{}", here.address().port()));
-    let session = guest.client.session_id();
+    let (first, names) = (server(&ours), Names::new([("zk", Fate::Hangs)]));
+    let builder = builder(&names, &format!("zk:{},{}", here.address().port(), first.address()));
+    let lookup = builder.transport.lookup.clone();
+    let guest = Guest::of(builder);
+    let (session, hanging) = (guest.client.session_id(), lookup.count());
+    // Behind a connection of no use, the round would go on.
+    guest.client.exists("/").expect("an answer");
+    names.set("zk", Fate::Is(vec![HERE]));
+    wait_until("the answer has arrived, behind the connect", || lookup.count() < hanging);
     names.set("zk", Fate::Is(vec![THERE]));
     here.turn_to(&others);
+    first.shut();
     let told = guest.until(SessionEventKind::Resumed);
     println!("{told:?}, here: {:?}, there: {:?}", here.asked(), there.asked());
     assert_eq!(told, [SessionEventKind::Suspended, SessionEventKind::Resumed]);

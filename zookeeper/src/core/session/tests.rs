@@ -109,9 +109,13 @@ fn client_retries_at_once_after_a_silence_on_a_used_connection() {
             silent = start.after(next - start.monotonic);
         }
         core.broke("it is silent", silent);
+        // Behind a silent server, there is time for another one.
+        assert!(!is_held || core.patience(silent) * 2 <= core.look_at_lease(silent).1);
         let (now, next) = (start.after(Duration::from_secs(31)), Duration::from_secs(32));
         println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
         assert!(core.next_handshake(now) <= start.after(next).monotonic);
+        open(&mut core, now);
+        assert!(core.vitals.under_way() > 0, "it asks at once, for it has little time");
     }
 }
 
