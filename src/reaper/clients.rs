@@ -43,13 +43,13 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
     thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Waits until a file is ready, or for a second if it `has_limit`. Returns for each file whether it
-/// is ready.
+/// Waits until a file is ready, or at most for this long. Returns for each file whether it is
+/// ready.
 pub(super) fn wait<'a>(
     files: impl Iterator<Item = BorrowedFd<'a>>,
-    has_limit: bool,
+    seconds: Option<i64>,
 ) -> rustix::io::Result<Vec<bool>> {
-    let limit = has_limit.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+    let limit = seconds.map(|tv_sec| Timespec { tv_sec, tv_nsec: 0 });
     let mut files: Vec<_> =
         files.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
     retry_on_intr(|| poll(&mut files, limit.as_ref()))?;
@@ -63,6 +63,8 @@ pub(super) struct Ending {
     pub(super) over: Receiver<()>,
     /// Each thread that ends a session has this sender. It is gone when the reaper ends.
     pub(super) attempts: Weak<Sender<()>>,
+    /// Each other thread has a copy of this sender.
+    pub(super) _serving: Sender<()>,
 }
 
 /// A user, as the listener knows it. Its thread ends when this is dropped.
@@ -146,7 +148,7 @@ impl Clients {
         let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
         let peers = if is_short { &[] } else { &self.peers[..] };
         let files = iter::once(self.woken.as_fd()).chain(peers.iter().flat_map(Peer::files));
-        let mut is_ready = wait(files, looks_again)?.into_iter().skip(1);
+        let mut is_ready = wait(files, looks_again.then_some(1))?.into_iter().skip(1);
         let any =
             |peer: &Peer| is_ready.by_ref().take(peer.files().count()).filter(|is| *is).count() > 0;
         Ok(peers.iter().map(any).collect())
@@ -168,13 +170,11 @@ impl Clients {
                     && let Some(dead) = &peer.registered
                     && field(&dead.process, PROCESS).is_some()
                 {
-                    match self.reap(dead, peer.slots.clone()) {
-                        Ok(thread) => {
-                            self.threads.push(thread);
-                            continue;
-                        }
-                        Err(_) => is_short = true,
+                    if let Some(thread) = self.reap(dead, peer.slots.clone()) {
+                        self.threads.push(thread);
+                        continue;
                     }
+                    is_short = true;
                 }
             }
             if !peer.is_over() {
@@ -186,19 +186,20 @@ impl Clients {
 
     /// Starts a thread that ends this session. Fails if there is no room for that, or if the
     /// operating system is short of a resource.
-    fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> io::Result<JoinHandle<()>> {
-        let attempt = self.ending.attempts.upgrade().filter(|attempts| {
-            has_room(Arc::strong_count(attempts), self.threads.len(), MOST_ATTEMPTS)
-        });
-        let margin = counted(&dead.margin).filter(|_| attempt.is_some());
-        let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
+    fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> Option<JoinHandle<()>> {
+        let attempt = self.ending.attempts.upgrade()?;
+        if !has_room(Arc::strong_count(&attempt), self.threads.len(), MOST_ATTEMPTS) {
+            return None;
+        }
         let (registration, over) = (dead.registration.clone(), self.ending.over.clone());
-        // No hold has a longer margin.
+        // No hold has a longer margin than the session timeout.
+        let margin = Duration::from_millis(counted(&dead.margin)?);
         let margin = margin.min(registration.session_timeout());
-        spawn("zoolock-reaping", move || {
+        let run = move || {
             registration.end_session_after(margin, &over);
             drop((slots, attempt));
-        })
+        };
+        spawn("zoolock-reaping", run).ok()
     }
 }
 
@@ -307,8 +308,6 @@ fn field(file: &OwnedFd, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-fn is_ready(file: impl AsFd) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut files = [PollFd::new(&file, PollFlags::IN)];
-    poll(&mut files, Some(&now)).is_ok() && files[0].revents().contains(PollFlags::IN)
+fn is_ready(file: &OwnedFd) -> bool {
+    wait(iter::once(file.as_fd()), Some(0)).is_ok_and(|ready| ready[0])
 }

@@ -70,7 +70,7 @@ impl ClientBuilder {
     /// The registration is independent of the locks and never delays them. If there is no reaper,
     /// everything works as if this had not been called. A log line and
     /// [`Stats::is_registered`](crate::Stats::is_registered) report that the reaper is missing. The
-    /// client tries again every session timeout.
+    /// client tries again four times per session timeout.
     ///
     /// The reaper must be able to reach the servers in the same way as this client. The credentials
     /// of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,

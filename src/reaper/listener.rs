@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs, io, process};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -21,7 +22,7 @@ use super::clients::{Ending, Peer, User, has_room, spawn, wait};
 use crate::base::error::{Error, Result};
 
 /// How many clients may be registered at a time, and the answer to more.
-const MOST: u64 = 10_000;
+const MOST: usize = 10_000;
 const TOO_MANY: &[u8] = b"it has too many clients of this user";
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
@@ -73,8 +74,9 @@ pub struct Reaper {
     stop: OwnedFd,
     /// What ends the threads when it is dropped, and what each thread that ends a session has.
     alive: Option<(Sender<()>, Arc<Sender<()>>)>,
-    /// This channel is disconnected when no thread ends a session any more.
-    ended: Receiver<()>,
+    /// The first channel is disconnected when no thread ends a session any more, the second one
+    /// when all other threads have ended.
+    ended: [Receiver<()>; 2],
     /// The process that started the reaper. A forked child may drop a copy of it.
     process: u32,
 }
@@ -102,14 +104,10 @@ impl Reaper {
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
         let stopped = stop.try_clone().map_err(no_thread)?;
-        let ((going_on, over), (attempt, ended)) = (bounded(0), bounded(0));
-        let attempt = Arc::new(attempt);
-        let ending = Ending { over, attempts: Arc::downgrade(&attempt) };
-        // A client needs three files.
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = usize::try_from(MOST.min(files / 4)).unwrap_or(usize::MAX);
-        let (users, clients) = (Vec::new(), Arc::default());
-        let listener = Listener { socket, users, clients, most, ending };
+        let [(going_on, over), (attempt, ended), (serving, served)] = [(); 3].map(|()| bounded(0));
+        let (attempt, ended) = (Arc::new(attempt), [ended, served]);
+        let ending = Ending { over, attempts: Arc::downgrade(&attempt), _serving: serving };
+        let listener = Listener { socket, users: Vec::new(), clients: Arc::default(), ending };
         spawn("zoolock-reaper", move || listener.run(&stopped)).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
         Ok(Reaper { path, lock, stop, alive, ended, process: process::id() })
@@ -126,7 +124,9 @@ impl Drop for Reaper {
         }
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         self.alive = None;
-        let _ = self.ended.recv();
+        let _ = self.ended[0].recv();
+        // The threads have now closed the connections, unless a user's file blocks the user's thread.
+        let _ = self.ended[1].recv_timeout(Duration::from_secs(1));
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
         // unlock, the copy would keep the file locked until it is closed.
@@ -152,7 +152,8 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     }
     let socket = new()?;
     bind(&socket, &address)?;
-    listen(&socket, 128)?;
+    // As many as Linux allows by default: all clients of a machine may connect at once.
+    listen(&socket, 4096)?;
     Ok((lock, socket))
 }
 
@@ -162,7 +163,6 @@ struct Listener {
     users: Vec<User>,
     /// Each client has a copy.
     clients: Arc<()>,
-    most: usize,
     ending: Ending,
 }
 
@@ -173,7 +173,8 @@ impl Listener {
         loop {
             // If the operating system was short of a resource, this waits for a second.
             let files = [stopped.as_fd(), self.socket.as_fd()].into_iter();
-            let ready = wait(files.take(if is_short { 1 } else { 2 }), is_short);
+            let files = files.take(if is_short { 1 } else { 2 });
+            let ready = wait(files, is_short.then_some(1));
             if ready.as_ref().is_ok_and(|ready| ready[0]) {
                 return;
             }
@@ -195,7 +196,9 @@ impl Listener {
             };
             let slots = [&self.clients, &user.clients].map(Arc::clone);
             let [all, own] = slots.each_ref().map(Arc::strong_count);
-            match has_room(all, own, self.most) {
+            // A client needs three files.
+            let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+            match has_room(all, own, MOST.min(files as usize / 4)) {
                 true => user.send(Some(Peer::new(socket, slots))),
                 false => refuse(socket),
             }

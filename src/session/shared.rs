@@ -132,10 +132,10 @@ impl Inner {
         });
     }
 
-    /// Registers the session again once per session timeout, because the reaper may have been
-    /// restarted.
+    /// Registers the session four times per session timeout, because the reaper may have been
+    /// restarted, or may have had too many clients.
     fn keep_registered(self: &Arc<Self>) {
-        let again = sys::now() + self.requests.timeout();
+        let again = sys::now() + self.requests.timeout() / 4;
         self.requests.call_at(again, self, |inner| {
             if !inner.requests.is_closed() {
                 inner.register();
