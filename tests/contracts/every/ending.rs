@@ -106,6 +106,7 @@ fn cancel_ends_the_calls_of_its_token_alone_and_all_later_ones() {
         assert!(token.clone().is_cancelled());
         for wait in [Wait::TRY, Wait::within(SOON), Wait::FOREVER] {
             let (begun, wait) = (ours.stats().requests, wait.cancelled_by(&token));
+            assert!(wait.cancel_token().is_some_and(CancelToken::is_cancelled));
             let seen = object.lock_within(wait.clone()).map(drop);
             cancelled(subject, &seen, &path);
             cancelled(subject, &object.guard(&Ask::Within(wait)).map(drop), &path);
