@@ -16,7 +16,6 @@ use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
 };
-use rustix::process::Uid;
 
 use super::line::{ACCEPTED, FORGET};
 use super::registration::Registration;
@@ -27,17 +26,11 @@ const LONGEST: usize = 16 * 1024;
 /// More messages than a socket buffers.
 const UNREAD: usize = 300;
 
-/// How many sessions are ended at a time.
-const MOST_ATTEMPTS: usize = 1_000;
+/// How many sessions are ended at a time. Each takes two threads, and one for each server's name.
+const MOST_ATTEMPTS: usize = 250;
 
 /// What the system reports for a handle to a process, and for no other file.
 const PROCESS: &str = "Pid:";
-
-/// Returns whether a user may have one more of something. Half of what others leave is the most
-/// that a user can have: whatever some users do, there is room for the next one.
-pub(super) fn has_room(all: usize, own: usize, most: usize) -> bool {
-    all + own < most
-}
 
 pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.to_owned()).spawn(run)
@@ -63,25 +56,24 @@ pub(super) struct Ending {
     pub(super) over: Receiver<()>,
     /// Each thread that ends a session has this sender. It is gone when the reaper ends.
     pub(super) attempts: Weak<Sender<()>>,
-    /// Each other thread has a copy of this sender.
-    pub(super) _serving: Sender<()>,
 }
 
 /// A user, as the listener knows it. Its thread ends when this is dropped.
 pub(super) struct User {
-    pub(super) id: Uid,
+    pub(super) id: u32,
     /// Each client has a copy.
     pub(super) clients: Arc<()>,
     arriving: Sender<Option<Peer>>,
     /// Wakes the user's thread.
-    wake: OwnedFd,
+    wake: Arc<OwnedFd>,
 }
 
 impl User {
-    pub(super) fn start(id: Uid, ending: Ending) -> io::Result<User> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let ((arriving, arrived), woken) = (unbounded(), wake.try_clone()?);
-        let clients = Clients { arrived, woken, ending, peers: Vec::new(), threads: Vec::new() };
+    pub(super) fn start(id: u32, ending: Ending) -> io::Result<User> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let ((arriving, arrived), woken) = (unbounded(), Arc::clone(&wake));
+        let (peers, attempts) = (Vec::new(), Arc::default());
+        let clients = Clients { arrived, woken, ending, peers, attempts };
         spawn("zoolock-reaper-user", move || clients.run())?;
         Ok(User { id, clients: Arc::default(), arriving, wake })
     }
@@ -102,11 +94,11 @@ impl Drop for User {
 /// What the thread of a user works with.
 struct Clients {
     arrived: Receiver<Option<Peer>>,
-    woken: OwnedFd,
+    woken: Arc<OwnedFd>,
     ending: Ending,
     peers: Vec<Peer>,
-    /// The threads that end sessions.
-    threads: Vec<JoinHandle<()>>,
+    /// Each thread that ends a session has a copy.
+    attempts: Arc<()>,
 }
 
 /// A connection of a client.
@@ -130,52 +122,38 @@ impl Clients {
     fn run(mut self) {
         let mut is_short = false;
         loop {
-            let ready = self.wait(is_short);
+            let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
+            // If there was no room, or the system was short of a resource, this waits for a second.
+            let peers = if is_short { &[] } else { &self.peers[..] };
+            let files = iter::once(self.woken.as_fd()).chain(peers.iter().flat_map(Peer::files));
+            is_short = wait(files, looks_again.then_some(1)).is_err();
             let _ = read(&self.woken, &mut [0; 8]);
             for arrived in self.arrived.try_iter() {
                 let Some(peer) = arrived else { return };
                 self.peers.push(peer);
             }
-            is_short = ready.is_err();
-            is_short |= self.attend(&ready.unwrap_or_default());
+            is_short |= self.attend();
         }
     }
 
-    /// Waits until there is something to do. Returns for each peer (registered client) whether it
-    /// is ready; a peer without an entry may be ready. If `is_short`, because there was no room or
-    /// the operating system was short of a resource, waits for a second.
-    fn wait(&self, is_short: bool) -> rustix::io::Result<Vec<bool>> {
-        let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
-        let peers = if is_short { &[] } else { &self.peers[..] };
-        let files = iter::once(self.woken.as_fd()).chain(peers.iter().flat_map(Peer::files));
-        let mut is_ready = wait(files, looks_again.then_some(1))?.into_iter().skip(1);
-        let any =
-            |peer: &Peer| is_ready.by_ref().take(peer.files().count()).filter(|is| *is).count() > 0;
-        Ok(peers.iter().map(any).collect())
-    }
-
-    /// Receives from the peers that are ready, and from new ones, and ends the sessions of those
-    /// that have died. Returns true if that has to be tried again.
-    fn attend(&mut self, ready: &[bool]) -> bool {
-        self.threads.retain(|thread| !thread.is_finished());
+    /// Receives from the peers, and ends the sessions of those that have died. Returns true if that
+    /// has to be tried again.
+    fn attend(&mut self) -> bool {
         let mut is_short = false;
-        for (index, mut peer) in mem::take(&mut self.peers).into_iter().enumerate() {
-            if ready.get(index).is_none_or(|is_ready| *is_ready) {
-                let is_dead = peer.is_dead();
-                // Messages that the process sent before its end are still valid.
-                peer.hear();
-                // Another process may have taken over the connection.
-                if is_dead
-                    && peer.is_dead()
-                    && let Some(dead) = &peer.registered
-                    && field(&dead.process, PROCESS).is_some()
-                {
-                    if let Some(thread) = self.reap(dead, peer.slots.clone()) {
-                        self.threads.push(thread);
-                        continue;
-                    }
-                    is_short = true;
+        for mut peer in mem::take(&mut self.peers) {
+            let is_dead = peer.is_dead();
+            // Messages that the process sent before its end are still valid.
+            peer.hear();
+            // Another process may have taken over the connection.
+            if is_dead
+                && peer.is_dead()
+                && let Some(dead) = &peer.registered
+                && field(&dead.process, PROCESS).is_some()
+            {
+                if self.reap(dead, peer.slots.clone()).is_some() {
+                    continue;
                 }
+                is_short = true;
             }
             if !peer.is_over() {
                 self.peers.push(peer);
@@ -186,20 +164,24 @@ impl Clients {
 
     /// Starts a thread that ends this session. Fails if there is no room for that, or if the
     /// operating system is short of a resource.
-    fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> Option<JoinHandle<()>> {
-        let attempt = self.ending.attempts.upgrade()?;
-        if !has_room(Arc::strong_count(&attempt), self.threads.len(), MOST_ATTEMPTS) {
+    fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> Option<()> {
+        let (all, own) = (self.ending.attempts.upgrade()?, Arc::clone(&self.attempts));
+        // The same rule as for clients.
+        if Arc::strong_count(&all) + Arc::strong_count(&own) >= MOST_ATTEMPTS {
             return None;
         }
+        let woken = Arc::clone(&self.woken);
         let (registration, over) = (dead.registration.clone(), self.ending.over.clone());
         // No hold has a longer margin than the session timeout.
         let margin = Duration::from_millis(counted(&dead.margin)?);
         let margin = margin.min(registration.session_timeout());
         let run = move || {
             registration.end_session_after(margin, &over);
-            drop((slots, attempt));
+            drop((slots, all, own));
+            // There may now be room for another one.
+            let _ = write(&*woken, &1_u64.to_ne_bytes());
         };
-        spawn("zoolock-reaping", run).ok()
+        spawn("zoolock-reaping", run).ok().map(drop)
     }
 }
 

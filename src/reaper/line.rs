@@ -70,9 +70,10 @@ impl ClientBuilder {
     /// The registration is independent of the locks and never delays them. If there is no reaper,
     /// everything works as if this had not been called. A log line and
     /// [`Stats::is_registered`](crate::Stats::is_registered) report that the reaper is missing. The
-    /// client tries again four times per session timeout.
+    /// client tries again eight times per session timeout.
     ///
-    /// The reaper must be able to reach the servers in the same way as this client. The credentials
+    /// The reaper must be able to reach the servers, of which the builder may name at most 16, in the
+    /// same way as this client. The credentials
     /// of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,
     /// which must have been named through [`from_env`](ClientBuilder::from_env) or
     /// [`from_vars`](ClientBuilder::from_vars). With other TLS settings, or credentials that

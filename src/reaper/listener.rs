@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fs, io, process};
+use std::{fs, io, mem, process};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
@@ -18,12 +17,15 @@ use rustix::net::{
 };
 use rustix::process::{Resource, getrlimit};
 
-use super::clients::{Ending, Peer, User, has_room, spawn, wait};
+use super::clients::{Ending, Peer, User, spawn, wait};
 use crate::base::error::{Error, Result};
 
 /// How many clients may be registered at a time, and the answer to more.
 const MOST: usize = 10_000;
 const TOO_MANY: &[u8] = b"it has too many clients of this user";
+
+/// All users from this id on count as one. A user may have a range of them for its containers.
+const FIRST_OF_MANY: u32 = 100_000;
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
 /// free within milliseconds instead of a session timeout.
@@ -74,9 +76,8 @@ pub struct Reaper {
     stop: OwnedFd,
     /// What ends the threads when it is dropped, and what each thread that ends a session has.
     alive: Option<(Sender<()>, Arc<Sender<()>>)>,
-    /// The first channel is disconnected when no thread ends a session any more, the second one
-    /// when all other threads have ended.
-    ended: [Receiver<()>; 2],
+    /// This channel is disconnected when no thread ends a session any more.
+    ended: Receiver<()>,
     /// The process that started the reaper. A forked child may drop a copy of it.
     process: u32,
 }
@@ -104,10 +105,11 @@ impl Reaper {
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
         let stopped = stop.try_clone().map_err(no_thread)?;
-        let [(going_on, over), (attempt, ended), (serving, served)] = [(); 3].map(|()| bounded(0));
-        let (attempt, ended) = (Arc::new(attempt), [ended, served]);
-        let ending = Ending { over, attempts: Arc::downgrade(&attempt), _serving: serving };
-        let listener = Listener { socket, users: Vec::new(), clients: Arc::default(), ending };
+        let ((going_on, over), (attempt, ended)) = (bounded(0), bounded(0));
+        let attempt = Arc::new(attempt);
+        let ending = Ending { over, attempts: Arc::downgrade(&attempt) };
+        let (users, clients, aside) = (Vec::new(), Arc::default(), None);
+        let listener = Listener { socket, users, clients, aside, ending };
         spawn("zoolock-reaper", move || listener.run(&stopped)).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
         Ok(Reaper { path, lock, stop, alive, ended, process: process::id() })
@@ -120,13 +122,12 @@ impl Reaper {
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
-            return;
+            // Another thread may have used these channels during the fork.
+            return mem::forget(self.alive.take());
         }
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         self.alive = None;
-        let _ = self.ended[0].recv();
-        // The threads have now closed the connections, unless a user's file blocks the user's thread.
-        let _ = self.ended[1].recv_timeout(Duration::from_secs(1));
+        let _ = self.ended.recv();
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
         // unlock, the copy would keep the file locked until it is closed.
@@ -163,6 +164,8 @@ struct Listener {
     users: Vec<User>,
     /// Each client has a copy.
     clients: Arc<()>,
+    /// A connection for which there was no thread. Closing it here might block.
+    aside: Option<OwnedFd>,
     ending: Ending,
 }
 
@@ -179,46 +182,58 @@ impl Listener {
                 return;
             }
             is_short = ready.is_err();
-            is_short |= self.accept().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
+            is_short |= self.accept().unwrap_or_else(|error| error != Errno::AGAIN);
         }
     }
 
-    /// Accepts all connections. Always ends with an error: `WouldBlock` if there are no more.
-    fn accept(&mut self) -> io::Result<()> {
-        loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = accept_with(&self.socket, flags)?;
-            let id = socket_peercred(&socket)?.uid;
-            self.users.retain(|user| Arc::strong_count(&user.clients) > 1);
-            let user = match self.users.iter().position(|user| user.id == id) {
-                Some(known) => self.users.swap_remove(known),
-                None => User::start(id, self.ending.clone())?,
-            };
-            let slots = [&self.clients, &user.clients].map(Arc::clone);
-            let [all, own] = slots.each_ref().map(Arc::strong_count);
-            // A client needs three files.
-            let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-            match has_room(all, own, MOST.min(files as usize / 4)) {
-                true => user.send(Some(Peer::new(socket, slots))),
-                false => refuse(socket),
-            }
+    /// Accepts a connection, if there is one. Returns true if there is no thread for it.
+    fn accept(&mut self) -> rustix::io::Result<bool> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let accept = || accept_with(&self.socket, flags);
+        let socket = self.aside.take().map_or_else(accept, Ok)?;
+        self.aside = self.place(socket);
+        Ok(self.aside.is_some())
+    }
+
+    /// Hands a connection to the thread of its user, or returns it if there is no thread for it.
+    fn place(&mut self, socket: OwnedFd) -> Option<OwnedFd> {
+        let id = socket_peercred(&socket).ok()?.uid.as_raw().min(FIRST_OF_MANY);
+        self.users.retain(|user| Arc::strong_count(&user.clients) > 1);
+        if self.users.iter().all(|user| user.id != id) {
+            let Ok(user) = User::start(id, self.ending.clone()) else { return Some(socket) };
             self.users.push(user);
         }
+        let user = self.users.iter().find(|user| user.id == id)?;
+        let slots = [&self.clients, &user.clients].map(Arc::clone);
+        let [all, own] = slots.each_ref().map(Arc::strong_count);
+        // A client needs three files.
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        // A user can have at most half of what others leave: there is always room for another user.
+        if all + own >= MOST.min(files as usize / 4) {
+            return refuse(socket);
+        }
+        user.send(Some(Peer::new(socket, slots)));
+        None
     }
 }
 
-/// Hangs up without waiting. This closes whatever the client has sent as well. Closing may block,
-/// for example if a TCP socket lingers, but not in a thread that is ending: see `inet_release` in
-/// Linux. Such a thread closes the last copy here.
-fn refuse(socket: OwnedFd) {
+/// Hangs up without waiting, or returns the connection if there is no thread for that. This closes
+/// whatever the client has sent as well. Closing may block, for example if a TCP socket lingers, but
+/// not in a thread that is ending: see `inet_release` in Linux. Such a thread closes the last copy
+/// here.
+fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let _ = send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     let ((copied, is_copied), (closed, is_closed)) = (bounded::<()>(0), bounded::<()>(0));
-    let _ = spawn("zoolock-refusing", move || {
+    let ending = spawn("zoolock-refusing", move || {
         #[expect(deprecated, reason = "the thread uses no file, as the new function requires")]
         let _ = rustix::thread::unshare(rustix::thread::UnshareFlags::FILES);
         drop(copied);
         let _ = is_closed.recv();
     });
+    if ending.is_err() {
+        return Some(socket);
+    }
     let _ = is_copied.recv();
     drop((socket, closed));
+    None
 }

@@ -23,7 +23,7 @@ const VERSION: &str = "zoolock reaper 1";
 const SETTINGS: [&str; 6] = [CONNECT, AUTH, TLS, CACERT, CERT, KEY];
 
 /// The maximum number of servers. Resolving a name needs a thread.
-const MOST_SERVERS: usize = 64;
+const MOST_SERVERS: usize = 16;
 
 /// The longest session timeout, in milliseconds, and the longest attempt to end a session.
 const MOST: i64 = 3_600_000;
@@ -146,7 +146,7 @@ impl Registration {
     ///
     /// [`Error::InvalidArgument`] if it is not a registration of this version.
     pub fn from_text(text: &str) -> Result<Registration> {
-        let reason = "it is not a registration of this version of zoolock: use the same version for the client and the reaper";
+        let reason = "it names more than 16 servers, or is not a registration of this version of zoolock: use the same version for the client and the reaper";
         Registration::parse(text).ok_or_else(|| Error::invalid("registration", reason))
     }
 

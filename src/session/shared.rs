@@ -132,10 +132,10 @@ impl Inner {
         });
     }
 
-    /// Registers the session four times per session timeout, because the reaper may have been
+    /// Registers the session eight times per session timeout, because the reaper may have been
     /// restarted, or may have had too many clients.
     fn keep_registered(self: &Arc<Self>) {
-        let again = sys::now() + self.requests.timeout() / 4;
+        let again = sys::now() + self.requests.timeout() / 8;
         self.requests.call_at(again, self, |inner| {
             if !inner.requests.is_closed() {
                 inner.register();
