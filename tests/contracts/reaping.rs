@@ -149,7 +149,7 @@ fn wrong_registrations_are_refused() {
     let ((client, _lock, hold), process) = (holder(), sleeper());
     let good = client.registration().unwrap().to_text();
     let counter = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    let ((output, input), handle) = (pipe().unwrap(), handle_of(&process));
+    let ((output, input), handle) = (pipe().unwrap(), handle_of(process.id()));
     let other_version = good.replace("reaper 1", "reaper 2");
     let files = [handle.as_fd(), counter.as_fd()];
     for (message, files) in [

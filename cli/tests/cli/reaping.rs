@@ -77,7 +77,6 @@ fn reaper_listens_until_a_signal_ends_it() {
     wait_until("it listens", SOON, || Path::new(&socket).exists());
     let client = registered_at(&socket);
     wait_until("it is registered", SOON, || client.stats().is_registered);
-
     let (code, _, said) = ends(zoolock(&["reaper", "--socket", &socket]));
     assert_eq!(code, Some(64), "{said}");
     assert!(said.contains(&socket), "{said}");
@@ -120,7 +119,6 @@ fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
         (line.register(&client, &program, Duration::ZERO) == "ok").then_some(line)
     };
     let lines: Vec<_> = iter::from_fn(registered).collect();
-    assert!(lines.len() > 5);
     let blocked: Vec<_> = iter::repeat_with(|| block(&reaper, &socket)).take(3).collect();
     for (line, _) in &blocked {
         assert!(line.receive().contains("too many clients"));
@@ -128,7 +126,6 @@ fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
     lines.iter().for_each(|line| line.send(b"forget", &[]));
     drop(lines);
     wait_until("there is room", SOON, || registered().is_some());
-
     let _blocked = block(&reaper, &socket);
     thread::scope(|scope| {
         let other = || match set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT) {

@@ -1,9 +1,13 @@
 //! The supervisor. Whatever a program does to itself and its descendants, all of them end when zoolock ends, the
 //! supervisor ends or the lock is lost, and the lock is held while any of them runs.
 
-use std::fs;
+use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::thread;
+use std::{fs, thread};
+
+use common::reaping::handle_of;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::pidfd_send_signal;
 
 use crate::limits::assert_ends_before_the_next;
 use crate::util::*;
@@ -47,7 +51,7 @@ time.sleep(1000)' &",
 ];
 
 /// Runs a test with each of these programs at the same time.
-fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
+fn with_each(begin: &str, end: &str, test: impl Fn(Beside, OwnedFd, &str) + Sync) {
     thread::scope(|scope| {
         for (name, script) in ESCAPES {
             let test = &test;
@@ -56,23 +60,22 @@ fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
                 let running = runs(&[], &path, &format!("{begin}\n{script}\n{end}"));
                 let inside = running.is_inside();
                 println!("{name}: {inside}");
-                test(running, inside, &path);
+                test(running, handle_of(inside), &path);
             });
         }
     });
 }
 
 /// Returns whether all threads of a process have ended. The first of them may have ended long before the others.
-fn has_ended(process: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    threads.count() <= 1 && is_gone(process)
+fn has_ended(process: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&Timespec::default())) == Ok(1)
 }
 
 #[test]
 fn whatever_a_program_has_started_ends_with_zoolock() {
     with_each("", "wait", |running, inside, _| {
         running.signal(Signal::SIGKILL);
-        wait_until("it has ended", SOON, || has_ended(inside));
+        wait_until("it has ended", SOON, || has_ended(&inside));
     });
 }
 
@@ -81,7 +84,7 @@ fn whatever_a_program_has_started_ends_with_the_supervisor() {
     with_each("", "sleep 1000", |mut running, inside, path| {
         send(supervisor_of(running.id()), Signal::SIGKILL);
         running.says("because its supervisor was killed");
-        assert!(has_ended(inside), "the lock is released only behind its end");
+        assert!(has_ended(&inside), "the lock is released only behind its end");
         assert_eq!(running.code(), Some(71));
         await_nodes(path, 0);
     });
@@ -92,7 +95,7 @@ fn whatever_a_program_has_started_ends_with_the_lock() {
     with_each("", "wait", |mut running, inside, path| {
         delete_node(path);
         assert_eq!(running.code(), Some(74));
-        assert!(has_ended(inside));
+        assert!(has_ended(&inside));
     });
 }
 
@@ -101,8 +104,8 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     with_each("exec 3<&0", "read line <&3; exit 5", |mut running, inside, path| {
         running.let_go();
         running.says("the program has ended, but zoolock keeps the lock for its descendants: ");
-        assert!(is_taken(path) && !has_ended(inside));
-        send(inside, Signal::SIGKILL);
+        assert!(is_taken(path) && !has_ended(&inside));
+        pidfd_send_signal(&inside, rustix::process::Signal::KILL).expect("sent");
         // When it is killed, other processes of the script become orphans as well, sooner or later.
         wait_until("all have ended", SOON, || {
             if !is_gone(running.id()) {
@@ -238,12 +241,12 @@ fn debugger_of(process: u32) -> Beside {
 fn traced_supervisor_does_not_keep_a_lost_lock() {
     let path = fresh_path("traced");
     let mut running = runs(&[], &path, WITH_A_DAEMON);
-    let inside = running.is_inside();
+    let inside = handle_of(running.is_inside());
     let supervisor = supervisor_of(running.id());
     let _debugger = debugger_of(supervisor);
     delete_node(&path);
     assert_eq!(running.code(), Some(74));
-    assert!(has_ended(inside));
+    assert!(has_ended(&inside));
 }
 
 #[test]

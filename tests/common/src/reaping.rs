@@ -25,8 +25,9 @@ pub fn sleeper() -> Beside {
     Beside::start(command)
 }
 
-pub fn handle_of(process: &Beside) -> OwnedFd {
-    let pid = Pid::from_raw(process.id().cast_signed()).expect("a process");
+/// Returns a handle that is ready when all threads of the process have ended. No other process can take its place.
+pub fn handle_of(process: u32) -> OwnedFd {
+    let pid = Pid::from_raw(process.cast_signed()).expect("a process");
     pidfd_open(pid, PidfdFlags::empty()).expect("a handle")
 }
 
@@ -36,8 +37,7 @@ pub struct Line(pub OwnedFd);
 impl Line {
     pub fn to(socket: &str) -> Line {
         let kind = SocketType::SEQPACKET;
-        let line = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-        let line = line.expect("a socket");
+        let line = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
         set_socket_timeout(&line, Timeout::Recv, Some(SOON)).expect("a timeout");
         connect(&line, &SocketAddrUnix::new(socket).expect("a path")).expect("connect");
         Line(line)
@@ -76,7 +76,7 @@ impl Line {
     pub fn register(&self, client: &Client, process: &Beside, margin: Duration) -> String {
         let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).expect("a counter");
         let registration = client.registration().expect("a session").to_text();
-        let files = [handle_of(process), margin];
+        let files = [handle_of(process.id()), margin];
         self.ask(registration.as_bytes(), &files.each_ref().map(AsFd::as_fd))
     }
 }
