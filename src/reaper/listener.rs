@@ -220,7 +220,7 @@ impl Listener {
 /// Hangs up without waiting, or returns the connection if there is no thread for that. This closes
 /// whatever the client has sent as well. Closing may block, for example if a TCP socket lingers, but
 /// not in a thread that is ending: see `inet_release` in Linux. Such a thread closes the last copy
-/// here.
+/// here. In containers that forbid `unshare`, this may wait.
 fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let _ = send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     let ((copied, is_copied), (closed, is_closed)) = (bounded::<()>(0), bounded::<()>(0));
