@@ -343,8 +343,8 @@ impl Requests {
         let paths: Vec<_> = paths.map(str::to_owned).collect();
         let found = self.ask_each(None, until, &paths, |batch, path| batch.exists(path, None))?;
         let exists = |found: zookeeper::Result<Option<Stat>>| match found {
-            // From 3.8.3 on, servers return this error to clients without permissions on an
-            // existing node.
+            // Since the fix of CVE-2024-23944, servers return this error to clients without
+            // permissions on an existing node.
             Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),
             found => found.map(|stat| stat.is_some()),
         };

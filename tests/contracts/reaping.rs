@@ -81,7 +81,6 @@ fn largest_margin_of_a_hold_is_reported() {
     let begun = Instant::now();
     process.signal(Signal::SIGKILL);
     lock_of(&client(), &format!("{path}/b")).lock().unwrap();
-    println!("after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= Duration::from_secs(2) && begun.elapsed() < SESSION * 2 / 3);
 }
 

@@ -35,7 +35,6 @@ fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
     running.signal(Signal::SIGKILL);
     let guard = held(path);
     assert!(is_gone(inside), "two programs under one lock");
-    println!("after {:?}", begun.elapsed());
     // Without a reaper, the session would last for 40 s.
     assert!(begun.elapsed() < Duration::from_secs(20));
     drop(guard);

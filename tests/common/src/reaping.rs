@@ -63,7 +63,6 @@ impl Line {
         sendmsg(&self.0, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Returns the next message from the reaper.
     pub fn receive(&self) -> String {
         let mut answer = [0; 256];
         let mut receive = || recv(&self.0, &mut answer[..], RecvFlags::empty());

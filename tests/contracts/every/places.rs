@@ -50,6 +50,9 @@ fn directories_above_the_chroot_need_no_permission() {
     let guard = lock_of(&client, "/lock").acquire().unwrap();
     assert_eq!(probe.children(&format!("{closed}/open/chroot")).unwrap(), ["lock"]);
     guard.release().unwrap();
+    let client = client_of(&format!("{}{closed}/missing", connect_string()), SESSION);
+    let refused = lock_of(&client, "/lock").acquire_within(SOON).map(drop);
+    assert!(matches!(refused, Err(Error::PermissionDenied { .. })), "{refused:?}");
 }
 
 /// Expects that every way to lock is denied, and that no nodes are left.
