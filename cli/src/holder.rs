@@ -72,8 +72,11 @@ impl Holder {
                     Ok((got, hold, token)) => {
                         let registration = client.registration();
                         let held = Held { hold, token, grace, registration };
-                        let wanted = say_held.send(Ok(held)).is_ok();
-                        wanted && asked.recv().is_ok() && say_released.send(got.release()).is_ok()
+                        let wanted = say_held.send(Ok(held)).is_ok() && asked.recv().is_ok();
+                        // After a signal, the session may have been closed. Dropping the lock would
+                        // then report a loss.
+                        let released = got.release();
+                        wanted && say_released.send(released).is_ok()
                     }
                     Err(failed) => say_held.send(Err(failed)).is_ok(),
                 };
