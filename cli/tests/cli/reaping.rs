@@ -118,21 +118,20 @@ fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
         (line.register(&client, &program, Duration::ZERO) == "ok").then_some(line)
     };
     let lines: Vec<_> = iter::from_fn(registered).collect();
+    let serves_another = || match set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT) {
+        Ok(()) => assert!(registered().is_some()),
+        Err(error) => println!("skipped: only root can be another user: {error}"),
+    };
     let blocked: Vec<_> = iter::repeat_with(|| block(&reaper, &socket)).take(3).collect();
     for (line, _) in &blocked {
         assert!(line.receive().contains("too many clients"));
     }
+    thread::scope(|scope| drop(scope.spawn(serves_another)));
     lines.iter().for_each(|line| line.send(b"forget", &[]));
     drop(lines);
     wait_until("there is room", SOON, || registered().is_some());
     let _blocked = block(&reaper, &socket);
-    thread::scope(|scope| {
-        let other = || match set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT) {
-            Ok(()) => assert!(registered().is_some()),
-            Err(error) => println!("skipped: only root can be another user: {error}"),
-        };
-        scope.spawn(other);
-    });
+    thread::scope(|scope| drop(scope.spawn(serves_another)));
     assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
 }
 
