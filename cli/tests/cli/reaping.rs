@@ -5,7 +5,6 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, iter, thread};
 
@@ -108,9 +107,8 @@ fn block(reaper: &Beside, socket: &str) -> (Line, TcpStream) {
 fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
     let (folder, socket) = scratch();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("open to all users");
-    let mut command = Command::new("sh");
-    command.args(["-c", "umask 0; ulimit -n 100; exec $0 reaper --socket $1", ZOOLOCK, &socket]);
-    let mut reaper = Beside::start(command);
+    let script = format!("umask 0; ulimit -n 100; exec {ZOOLOCK} reaper --socket {socket}");
+    let mut reaper = Beside::start(in_shell("sh", &script));
     wait_until("it listens", SOON, || Path::new(&socket).exists());
     let (client, program) = (client(), sleeper());
     let registered = || {
