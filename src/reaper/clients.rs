@@ -49,6 +49,12 @@ pub(super) fn wait<'a>(
     Ok(files.iter().map(|file| !file.revents().is_empty()).collect())
 }
 
+/// Returns whether a user may have one more of something that has copies of these. A user can have
+/// at most half of what others leave: there is always room for another user.
+pub(super) fn has_room<T>(all: &Arc<T>, own: &Arc<()>, most: usize) -> bool {
+    Arc::strong_count(all) + Arc::strong_count(own) < most
+}
+
 /// What is needed to end sessions.
 #[derive(Clone)]
 pub(super) struct Ending {
@@ -126,34 +132,39 @@ impl Clients {
             // If there was no room, or the system was short of a resource, this waits for a second.
             let peers = if is_short { &[] } else { &self.peers[..] };
             let files = iter::once(self.woken.as_fd()).chain(peers.iter().flat_map(Peer::files));
-            is_short = wait(files, looks_again.then_some(1)).is_err();
+            let ready = wait(files, looks_again.then_some(1));
             let _ = read(&self.woken, &mut [0; 8]);
             for arrived in self.arrived.try_iter() {
                 let Some(peer) = arrived else { return };
                 self.peers.push(peer);
             }
-            is_short |= self.attend();
+            is_short = ready.is_err();
+            is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(1));
         }
     }
 
-    /// Receives from the peers, and ends the sessions of those that have died. Returns true if that
-    /// has to be tried again.
-    fn attend(&mut self) -> bool {
+    /// Receives from the peers with a file that is ready, and ends the sessions of those that have
+    /// died. A file without an entry in `ready` may be ready. Returns true if that has to be tried
+    /// again.
+    fn attend(&mut self, mut ready: impl Iterator<Item = bool>) -> bool {
         let mut is_short = false;
         for mut peer in mem::take(&mut self.peers) {
-            let is_dead = peer.is_dead();
-            // Messages that the process sent before its end are still valid.
-            peer.hear();
-            // Another process may have taken over the connection.
-            if is_dead
-                && peer.is_dead()
-                && let Some(dead) = &peer.registered
-                && field(&dead.process, PROCESS).is_some()
-            {
-                if self.reap(dead, peer.slots.clone()).is_some() {
-                    continue;
+            let is_ready = peer.files().fold(false, |any, _| any | ready.next().unwrap_or(true));
+            if is_ready {
+                let is_dead = peer.is_dead();
+                // Messages that the process sent before its end are still valid.
+                peer.hear();
+                // Another process may have taken over the connection.
+                if is_dead
+                    && peer.is_dead()
+                    && let Some(dead) = &peer.registered
+                    && field(&dead.process, PROCESS).is_some()
+                {
+                    if self.reap(dead, peer.slots.clone()).is_some() {
+                        continue;
+                    }
+                    is_short = true;
                 }
-                is_short = true;
             }
             if !peer.is_over() {
                 self.peers.push(peer);
@@ -166,8 +177,7 @@ impl Clients {
     /// operating system is short of a resource.
     fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> Option<()> {
         let (all, own) = (self.ending.attempts.upgrade()?, Arc::clone(&self.attempts));
-        // The same rule as for clients.
-        if Arc::strong_count(&all) + Arc::strong_count(&own) >= MOST_ATTEMPTS {
+        if !has_room(&all, &own, MOST_ATTEMPTS) {
             return None;
         }
         let woken = Arc::clone(&self.woken);

@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use rustix::process::{Resource, getrlimit};
 
-use super::clients::{Ending, Peer, User, spawn, wait};
+use super::clients::{Ending, Peer, User, has_room, spawn, wait};
 use crate::base::error::{Error, Result};
 
 /// How many clients may be registered at a time, and the answer to more.
@@ -205,11 +205,9 @@ impl Listener {
         }
         let user = self.users.iter().find(|user| user.id == id)?;
         let slots = [&self.clients, &user.clients].map(Arc::clone);
-        let [all, own] = slots.each_ref().map(Arc::strong_count);
         // A client needs three files.
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        // A user can have at most half of what others leave: there is always room for another user.
-        if all + own >= MOST.min(files as usize / 4) {
+        if !has_room(&slots[0], &slots[1], MOST.min(files as usize / 4)) {
             return refuse(socket);
         }
         user.send(Some(Peer::new(socket, slots)));
