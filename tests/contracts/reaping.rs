@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use common::reaping::{Line, handle_of, sleeper};
+use common::reaping::{Line, sleeper};
 use common::*;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::{fs, thread};
 
-use common::reaping::handle_of;
+use common::handle_of;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::pidfd_send_signal;
 

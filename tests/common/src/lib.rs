@@ -35,7 +35,9 @@ pub use holds::{
 pub use in_time::{answered, in_time};
 pub use logged::{PANICS_THE_LOGGER, warnings, warnings_with_keys};
 pub use object::{Ask, Object};
-pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
+pub use processes::{
+    Beside, OWN_PROCESS, Signal, alone, handle_of, run_again, send, state, with_all_signals,
+};
 pub use stages::{Scene, behind_a_proxy, behind_a_proxy_of};
 pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::{Task, locking, locking_by, visit, visit_by};

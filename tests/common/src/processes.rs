@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +12,7 @@ use std::time::Instant;
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use zoolock_test_support::{connect_string, wait_until};
 
@@ -192,6 +194,12 @@ fn listen(id: u32, pipe: impl Read + Send + 'static, output: usize, say: Sender<
 
 pub fn send(process: u32, signal: Signal) {
     kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
+}
+
+/// Returns a handle that is ready when all threads of the process have ended. No other process can take its place.
+pub fn handle_of(process: u32) -> OwnedFd {
+    let pid = rustix::process::Pid::from_raw(process.cast_signed()).expect("a process");
+    pidfd_open(pid, PidfdFlags::empty()).expect("a handle")
 }
 
 /// Returns the state of a process or thread. `process` is its folder in `/proc`.

@@ -13,22 +13,15 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
     sockopt::{Timeout, set_socket_timeout},
 };
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::Client;
 
-use crate::{Beside, SOON};
+use crate::{Beside, SOON, handle_of};
 
 /// Starts a process that sleeps. Dropping the result kills it.
 pub fn sleeper() -> Beside {
     let mut command = Command::new("sleep");
     command.arg("1000");
     Beside::start(command)
-}
-
-/// Returns a handle that is ready when all threads of the process have ended. No other process can take its place.
-pub fn handle_of(process: u32) -> OwnedFd {
-    let pid = Pid::from_raw(process.cast_signed()).expect("a process");
-    pidfd_open(pid, PidfdFlags::empty()).expect("a handle")
 }
 
 /// A connection to a reaper, with which a test can register any process.
