@@ -1,20 +1,19 @@
-//! The clients of one user, and the thread that serves them. A client that floods the reaper, or
-//! sends a file that blocks whoever closes it, delays only clients of the same user.
+//! The thread of a reaper: accepts its clients, and waits for their processes to end.
 
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{fs, io, iter};
+use std::{fs, io, iter, thread};
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender};
 use rustix::cmsg_space;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
+    accept_with, recvmsg, send,
 };
 
 use super::line::{ACCEPTED, FORGET};
@@ -23,7 +22,7 @@ use super::registration::Registration;
 /// The longest message, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// More messages than a socket buffers.
+/// More messages than a socket buffers, and more connections than are accepted between two polls.
 const UNREAD: usize = 300;
 
 /// How many sessions are ended at a time. Each takes two threads, and one for each server's name.
@@ -32,13 +31,13 @@ const MOST_ATTEMPTS: usize = 250;
 /// What the system reports for a handle to a process, and for no other file.
 const PROCESS: &str = "Pid:";
 
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).spawn(run)
+pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
 /// Waits until a file is ready, or at most for this long. Returns for each file whether it is
 /// ready.
-pub(super) fn wait<'a>(
+fn wait<'a>(
     files: impl Iterator<Item = BorrowedFd<'a>>,
     seconds: Option<i64>,
 ) -> rustix::io::Result<Vec<bool>> {
@@ -49,72 +48,28 @@ pub(super) fn wait<'a>(
     Ok(files.iter().map(|file| !file.revents().is_empty()).collect())
 }
 
-/// Returns whether a user may have one more of something that has copies of these. A user can have
-/// at most half of what others leave: there is always room for another user.
-pub(super) fn has_room<T>(all: &Arc<T>, own: &Arc<()>, most: usize) -> bool {
-    Arc::strong_count(all) + Arc::strong_count(own) < most
-}
-
-/// What is needed to end sessions.
-#[derive(Clone)]
-pub(super) struct Ending {
+/// What the thread works with.
+pub(super) struct Clients {
+    /// Where they connect.
+    pub(super) socket: OwnedFd,
+    pub(super) peers: Vec<Peer>,
+    /// How many there can be.
+    pub(super) most: usize,
+    /// A counter that wakes the thread.
+    pub(super) wake: Arc<OwnedFd>,
     /// This channel is disconnected when the reaper ends.
     pub(super) over: Receiver<()>,
     /// Each thread that ends a session has this sender. It is gone when the reaper ends.
     pub(super) attempts: Weak<Sender<()>>,
 }
 
-/// A user, as the listener knows it. Its thread ends when this is dropped.
-pub(super) struct User {
-    pub(super) id: u32,
-    /// Each client has a copy.
-    pub(super) clients: Arc<()>,
-    arriving: Sender<Option<Peer>>,
-    /// Wakes the user's thread.
-    wake: Arc<OwnedFd>,
-}
-
-impl User {
-    pub(super) fn start(id: u32, ending: Ending) -> io::Result<User> {
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let ((arriving, arrived), woken) = (unbounded(), Arc::clone(&wake));
-        let (peers, attempts) = (Vec::new(), Arc::default());
-        let clients = Clients { arrived, woken, ending, peers, attempts };
-        spawn("zoolock-reaper-user", move || clients.run())?;
-        Ok(User { id, clients: Arc::default(), arriving, wake })
-    }
-
-    /// Hands a client to the user's thread, or `None` to end it.
-    pub(super) fn send(&self, peer: Option<Peer>) {
-        let _ = self.arriving.send(peer);
-        let _ = write(&self.wake, &1_u64.to_ne_bytes());
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        self.send(None);
-    }
-}
-
-/// What the thread of a user works with.
-struct Clients {
-    arrived: Receiver<Option<Peer>>,
-    woken: Arc<OwnedFd>,
-    ending: Ending,
-    peers: Vec<Peer>,
-    /// Each thread that ends a session has a copy.
-    attempts: Arc<()>,
-}
-
 /// A connection of a client.
+#[derive(Default)]
 pub(super) struct Peer {
     socket: Option<OwnedFd>,
     /// When the client closed its end. This does not mean that its process has ended.
     closed: Option<Instant>,
     registered: Option<Registered>,
-    /// Counts this client, until its files are closed and its session has ended.
-    slots: [Arc<()>; 2],
 }
 
 struct Registered {
@@ -125,22 +80,38 @@ struct Registered {
 }
 
 impl Clients {
-    fn run(mut self) {
+    /// Runs until the reaper ends.
+    pub(super) fn run(mut self) {
         let mut is_short = false;
-        loop {
+        while self.over.try_recv().is_err_and(|error| error.is_empty()) {
             let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
             // If there was no room, or the system was short of a resource, this waits for a second.
-            let peers = if is_short { &[] } else { &self.peers[..] };
-            let files = iter::once(self.woken.as_fd()).chain(peers.iter().flat_map(Peer::files));
+            let files = [&self.wake, &self.socket].into_iter().map(AsFd::as_fd);
+            let files = files.chain(self.peers.iter().flat_map(Peer::files));
+            let files = files.take(if is_short { 1 } else { usize::MAX });
             let ready = wait(files, looks_again.then_some(1));
-            let _ = read(&self.woken, &mut [0; 8]);
-            for arrived in self.arrived.try_iter() {
-                let Some(peer) = arrived else { return };
-                self.peers.push(peer);
-            }
+            let _ = read(&self.wake, &mut [0; 8]);
             is_short = ready.is_err();
-            is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(1));
+            is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(2));
+            is_short |= self.accept() != Errno::AGAIN;
         }
+    }
+
+    /// Accepts those who wait. Returns why it stopped.
+    fn accept(&mut self) -> Errno {
+        for _ in 0..UNREAD {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => {
+                    let peer = Peer { socket: Some(socket), ..Peer::default() };
+                    match self.peers.len() < self.most {
+                        true => self.peers.push(peer),
+                        false => peer.answer("it has too many clients"),
+                    }
+                }
+                Err(error) => return error,
+            }
+        }
+        Errno::AGAIN
     }
 
     /// Receives from the peers with a file that is ready, and ends the sessions of those that have
@@ -160,7 +131,7 @@ impl Clients {
                     && let Some(dead) = &peer.registered
                     && field(&dead.process, PROCESS).is_some()
                 {
-                    if self.reap(dead, peer.slots.clone()).is_some() {
+                    if self.reap(dead).is_some() {
                         continue;
                     }
                     is_short = true;
@@ -175,31 +146,27 @@ impl Clients {
 
     /// Starts a thread that ends this session. Fails if there is no room for that, or if the
     /// operating system is short of a resource.
-    fn reap(&self, dead: &Registered, slots: [Arc<()>; 2]) -> Option<()> {
-        let (all, own) = (self.ending.attempts.upgrade()?, Arc::clone(&self.attempts));
-        if !has_room(&all, &own, MOST_ATTEMPTS) {
+    fn reap(&self, dead: &Registered) -> Option<()> {
+        let (attempt, wake) = (self.attempts.upgrade()?, Arc::clone(&self.wake));
+        // The reaper itself has one.
+        if Arc::strong_count(&attempt) > MOST_ATTEMPTS + 1 {
             return None;
         }
-        let woken = Arc::clone(&self.woken);
-        let (registration, over) = (dead.registration.clone(), self.ending.over.clone());
+        let (registration, over) = (dead.registration.clone(), self.over.clone());
         // No hold has a longer margin than the session timeout.
         let margin = Duration::from_millis(counted(&dead.margin)?);
         let margin = margin.min(registration.session_timeout());
         let run = move || {
             registration.end_session_after(margin, &over);
-            drop((slots, all, own));
+            drop(attempt);
             // There may now be room for another one.
-            let _ = write(&*woken, &1_u64.to_ne_bytes());
+            let _ = write(&*wake, &1_u64.to_ne_bytes());
         };
-        spawn("zoolock-reaping", run).ok().map(drop)
+        spawn("zoolock-reaping", run).ok()
     }
 }
 
 impl Peer {
-    pub(super) fn new(socket: OwnedFd, slots: [Arc<()>; 2]) -> Peer {
-        Peer { socket: Some(socket), closed: None, registered: None, slots }
-    }
-
     /// Reads what the peer has sent so far.
     fn hear(&mut self) {
         for _ in 0..UNREAD {

@@ -1,8 +1,7 @@
-//! The reaper itself: a socket at which clients register, and a thread that accepts them. Each
-//! user's clients are served by a thread of their own (`clients`).
+//! The reaper itself: a socket at which clients register, and a thread that serves them (`clients`).
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +11,16 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, send, socket_with, sockopt::socket_peercred,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use rustix::process::{Resource, getrlimit};
 
-use super::clients::{Ending, Peer, User, has_room, spawn, wait};
+use super::clients::{Clients, spawn};
 use crate::base::error::{Error, Result};
 
-/// How many clients may be registered at a time, and the answer to more.
+/// How many clients may be registered at a time, and how many files each of them may take.
 const MOST: usize = 10_000;
-const TOO_MANY: &[u8] = b"it has too many clients of this user";
-
-/// All users from this id on count as one. A user may have a range of them for its containers.
-const FIRST_OF_MANY: u32 = 100_000;
+const FILES: usize = 4;
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
 /// free within milliseconds instead of a session timeout.
@@ -67,13 +62,13 @@ const FIRST_OF_MANY: u32 = 100_000;
 /// # }
 /// ```
 ///
-/// To have one reaper for all programs of a machine, run `zoolock reaper`.
+/// To have a reaper for all programs of a user, run `zoolock reaper`.
 #[derive(Debug)]
 pub struct Reaper {
     path: PathBuf,
     /// Locked for as long as the reaper exists: no other process may replace its socket.
     lock: File,
-    stop: OwnedFd,
+    wake: Arc<OwnedFd>,
     /// What ends the threads when it is dropped, and what each thread that ends a session has.
     alive: Option<(Sender<()>, Arc<Sender<()>>)>,
     /// This channel is disconnected when no thread ends a session any more.
@@ -83,14 +78,17 @@ pub struct Reaper {
 }
 
 impl Reaper {
-    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Any
-    /// process that may connect to the socket can make the reaper end sessions; anyone who can
-    /// reach the servers already has that power. As for every new file, this process's umask
-    /// decides who may connect.
+    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it.
+    ///
+    /// As for every new file, this process's umask decides who may connect. Give this permission
+    /// only to users who may stop the reaper: a client can send so much, or a file that takes so
+    /// long to close, that the reaper does not get to anything else. The locks of other clients are
+    /// then free after a session timeout, as without a reaper. A client can also make it end the
+    /// session of any process, but for that it does not need a reaper: to reach the servers is
+    /// enough.
     ///
     /// At most 10,000 clients can register, or a quarter of this process's limit for open files
-    /// (`RLIMIT_NOFILE`) if that is less. One user can have half of them: with a limit of 1,024
-    /// files, that is about 125 clients.
+    /// (`RLIMIT_NOFILE`) if that is less.
     ///
     /// # Errors
     ///
@@ -103,16 +101,17 @@ impl Reaper {
             |reason: io::Error| Error::invalid("socket of a reaper", format!("{path:?}: {reason}"));
         let (lock, socket) = listen_at(&path).map_err(wrong)?;
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
-        let stopped = stop.try_clone().map_err(no_thread)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = Arc::new(eventfd(0, flags).map_err(|error| no_thread(error.into()))?);
         let ((going_on, over), (attempt, ended)) = (bounded(0), bounded(0));
         let attempt = Arc::new(attempt);
-        let ending = Ending { over, attempts: Arc::downgrade(&attempt) };
-        let (users, clients, aside) = (Vec::new(), Arc::default(), None);
-        let listener = Listener { socket, users, clients, aside, ending };
-        spawn("zoolock-reaper", move || listener.run(&stopped)).map_err(no_thread)?;
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most = MOST.min(files as usize / FILES);
+        let (woken, attempts) = (Arc::clone(&wake), Arc::downgrade(&attempt));
+        let clients = Clients { socket, peers: Vec::new(), most, wake: woken, over, attempts };
+        spawn("zoolock-reaper", move || clients.run()).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
-        Ok(Reaper { path, lock, stop, alive, ended, process: process::id() })
+        Ok(Reaper { path, lock, wake, alive, ended, process: process::id() })
     }
 }
 
@@ -125,8 +124,8 @@ impl Drop for Reaper {
             // Another thread may have used these channels during the fork.
             return mem::forget(self.alive.take());
         }
-        let _ = write(&self.stop, &1_u64.to_ne_bytes());
         self.alive = None;
+        let _ = write(&*self.wake, &1_u64.to_ne_bytes());
         let _ = self.ended.recv();
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
@@ -156,82 +155,4 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     // As many as Linux allows by default: all clients of a machine may connect at once.
     listen(&socket, 4096)?;
     Ok((lock, socket))
-}
-
-/// What the thread of a reaper works with.
-struct Listener {
-    socket: OwnedFd,
-    users: Vec<User>,
-    /// Each client has a copy.
-    clients: Arc<()>,
-    /// A connection for which there was no thread. Closing it here might block.
-    aside: Option<OwnedFd>,
-    ending: Ending,
-}
-
-impl Listener {
-    /// Runs until `stopped` is ready.
-    fn run(mut self, stopped: &OwnedFd) {
-        let mut is_short = false;
-        loop {
-            // If the operating system was short of a resource, this waits for a second.
-            let files = [stopped.as_fd(), self.socket.as_fd()].into_iter();
-            let files = files.take(if is_short { 1 } else { 2 });
-            let ready = wait(files, is_short.then_some(1));
-            if ready.as_ref().is_ok_and(|ready| ready[0]) {
-                return;
-            }
-            is_short = ready.is_err();
-            is_short |= self.accept().unwrap_or_else(|error| error != Errno::AGAIN);
-        }
-    }
-
-    /// Accepts a connection, if there is one. Returns true if there is no thread for it.
-    fn accept(&mut self) -> rustix::io::Result<bool> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let accept = || accept_with(&self.socket, flags);
-        let socket = self.aside.take().map_or_else(accept, Ok)?;
-        self.aside = self.place(socket);
-        Ok(self.aside.is_some())
-    }
-
-    /// Hands a connection to the thread of its user, or returns it if there is no thread for it.
-    fn place(&mut self, socket: OwnedFd) -> Option<OwnedFd> {
-        let id = socket_peercred(&socket).ok()?.uid.as_raw().min(FIRST_OF_MANY);
-        self.users.retain(|user| Arc::strong_count(&user.clients) > 1);
-        if self.users.iter().all(|user| user.id != id) {
-            let Ok(user) = User::start(id, self.ending.clone()) else { return Some(socket) };
-            self.users.push(user);
-        }
-        let user = self.users.iter().find(|user| user.id == id)?;
-        let slots = [&self.clients, &user.clients].map(Arc::clone);
-        // A client needs three files.
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        if !has_room(&slots[0], &slots[1], MOST.min(files as usize / 4)) {
-            return refuse(socket);
-        }
-        user.send(Some(Peer::new(socket, slots)));
-        None
-    }
-}
-
-/// Hangs up without waiting, or returns the connection if there is no thread for that. This closes
-/// whatever the client has sent as well. Closing may block, for example if a TCP socket lingers, but
-/// not in a thread that is ending: see `inet_release` in Linux. Such a thread closes the last copy
-/// here. In containers that forbid `unshare`, this may wait.
-fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
-    let _ = send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-    let ((copied, is_copied), (closed, is_closed)) = (bounded::<()>(0), bounded::<()>(0));
-    let ending = spawn("zoolock-refusing", move || {
-        #[expect(deprecated, reason = "the thread uses no file, as the new function requires")]
-        let _ = rustix::thread::unshare(rustix::thread::UnshareFlags::FILES);
-        drop(copied);
-        let _ = is_closed.recv();
-    });
-    if ending.is_err() {
-        return Some(socket);
-    }
-    let _ = is_copied.recv();
-    drop((socket, closed));
-    None
 }

@@ -1,17 +1,11 @@
-//! The lock of a zoolock process that is killed, and the command `reaper`, for all programs of a machine.
+//! The lock of a zoolock process that is killed, and the command `reaper`, for all programs of a user.
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{fs, iter, thread};
+use std::{fs, iter};
 
 use common::reaping::{Line, sleeper};
-use rustix::net::sockopt::set_socket_linger;
-use rustix::process::Uid;
-use rustix::thread::set_thread_res_uid;
 use zoolock::ClientBuilder;
 
 use crate::util::*;
@@ -87,50 +81,25 @@ fn reaper_listens_until_a_signal_ends_it() {
     assert!(ends(&mut doctor).1.contains("warning  no reaper accepts sessions at"));
 }
 
-/// Sends the reaper a file that blocks whoever closes it last: a socket that lingers. It blocks for as long as the
-/// result exists.
-fn block(reaper: &Beside, socket: &str) -> (Line, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
-    let mut sender = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-    set_socket_linger(&sender, Some(Duration::from_secs(1000))).expect("lingers");
-    sender.set_nonblocking(true).expect("does not block");
-    while sender.write(&[0; 1 << 16]).is_ok() {}
-    reaper.stop();
-    let line = Line::to(socket);
-    line.send(b"x", &[sender.as_fd()]);
-    drop(sender);
-    reaper.signal(Signal::SIGCONT);
-    (line, listener.accept().expect("accepts").0)
-}
-
 #[test]
-fn user_who_takes_all_or_blocks_the_reaper_harms_no_other() {
-    let (folder, socket) = scratch();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("open to all users");
-    let script = format!("umask 0; ulimit -n 100; exec {ZOOLOCK} reaper --socket {socket}");
-    let mut reaper = Beside::start(in_shell("sh", &script));
+fn umask_and_limit_of_files_decide_who_may_register_and_how_many() {
+    let (_folder, socket) = scratch();
+    let script = format!("umask 027; ulimit -n 100; exec {ZOOLOCK} reaper --socket {socket}");
+    let _reaper = Beside::start(in_shell("sh", &script));
     wait_until("it listens", SOON, || Path::new(&socket).exists());
+    let mode = fs::metadata(&socket).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o750, "its group may not connect");
     let (client, program) = (client(), sleeper());
-    let registered = || {
+    let register = || {
         let line = Line::to(&socket);
-        (line.register(&client, &program, Duration::ZERO) == "ok").then_some(line)
+        (line.register(&client, &program, Duration::ZERO), line)
     };
-    let lines: Vec<_> = iter::from_fn(registered).collect();
-    let serves_another = || match set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT) {
-        Ok(()) => assert!(registered().is_some()),
-        Err(error) => println!("skipped: only root can be another user: {error}"),
-    };
-    let blocked: Vec<_> = iter::repeat_with(|| block(&reaper, &socket)).take(3).collect();
-    for (line, _) in &blocked {
-        assert!(line.receive().contains("too many clients"));
-    }
-    thread::scope(|scope| drop(scope.spawn(serves_another)));
-    lines.iter().for_each(|line| line.send(b"forget", &[]));
+    let lines: Vec<_> = iter::repeat_with(register).take(26).collect();
+    assert!(lines[..25].iter().all(|(answer, _)| answer == "ok"));
+    assert!(lines[25].0.contains("too many clients"));
+    lines.iter().take(25).for_each(|(_, line)| line.send(b"forget", &[]));
     drop(lines);
-    wait_until("there is room", SOON, || registered().is_some());
-    let _blocked = block(&reaper, &socket);
-    thread::scope(|scope| drop(scope.spawn(serves_another)));
-    assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
+    wait_until("there is room", SOON, || register().0 == "ok");
 }
 
 #[test]
