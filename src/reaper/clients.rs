@@ -129,7 +129,6 @@ impl Clients {
                 if is_dead
                     && peer.is_dead()
                     && let Some(dead) = &peer.registered
-                    && field(&dead.process, PROCESS).is_some()
                 {
                     if self.reap(dead).is_some() {
                         continue;
@@ -153,6 +152,7 @@ impl Clients {
             return None;
         }
         let (registration, over) = (dead.registration.clone(), self.over.clone());
+        field(&dead.process, PROCESS)?;
         // No hold has a longer margin than the session timeout.
         let margin = Duration::from_millis(counted(&dead.margin)?);
         let margin = margin.min(registration.session_timeout());

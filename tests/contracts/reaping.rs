@@ -110,8 +110,10 @@ fn reaper_that_is_started_again_is_found() {
     let (_folder, socket) = scratch();
     let server = Server::start().unwrap();
     let builder = Client::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
+    assert!(warnings(&socket).is_empty());
     let client = connected(builder.reaper(&socket));
     assert!(!client.stats().is_registered);
+    wait_until("that is reported", SOON, || !warnings(&socket).is_empty());
     for _ in 0..2 {
         let reaper = Reaper::start(&socket).unwrap();
         wait_until("it is registered", SOON, || client.stats().is_registered);
@@ -130,6 +132,7 @@ fn reaper_that_does_not_answer_is_asked_once() {
     listen(&silent, 8).unwrap();
     let timeout = Duration::from_secs(2);
     let builder = Client::builder(server.connect_string()).session_timeout(timeout);
+    assert!(warnings(&socket).is_empty());
     let client = connected(builder.reaper(&socket));
     let line = Line(accept(&silent).unwrap());
     assert!(line.receive().starts_with("zoolock reaper 1"));
@@ -137,6 +140,8 @@ fn reaper_that_does_not_answer_is_asked_once() {
     wait_until("it would register again", SOON, || begun.elapsed() > timeout * 3);
     let more = recv(&line.0, &mut [0; 256][..], RecvFlags::DONTWAIT);
     assert!(more.is_err(), "{more:?}");
+    let said = warnings(&socket);
+    assert!(said.len() == 1 && said[0].contains("does not answer"), "{said:?}");
     assert!(!client.stats().is_registered);
     lock_of(&client, &fresh_path("silent")).acquire().unwrap().release().unwrap();
 }
