@@ -138,6 +138,22 @@ fn new_session_has_time_for_a_busy_server() {
     assert!(!core.is_doomed());
 }
 
+/// Otherwise, each long pause of a process would end its connection.
+#[test]
+fn answers_that_arrived_during_a_pause_are_read_first() {
+    let mut now = Moment::now();
+    let mut core = opened(now);
+    core.used(now);
+    while core.vitals.under_way() == 0 {
+        now = now.after(core.tick(now) + Duration::from_millis(1) - now.monotonic);
+    }
+    let paused = now.after(Duration::from_secs(25));
+    let next = core.tick(paused);
+    assert!(!core.is_doomed());
+    core.tick(paused.after(next - paused.monotonic));
+    assert!(core.is_doomed());
+}
+
 #[test]
 fn pings_alone_keep_no_session_alive() {
     for latency in [10, 100, 300, 1000, 3000] {
