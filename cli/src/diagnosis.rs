@@ -267,7 +267,7 @@ pub(crate) fn reaper(socket: &OsStr, has_accepted: bool) -> Finding {
         true => Fine.says(format!("the reaper at {socket:?} accepts sessions")),
         false => Warning.says(format!(
             "no reaper accepts sessions at {socket:?}: if a program dies, its locks stay taken for a \
-             session timeout. Start `zoolock reaper`, and check the permissions of its socket"
+             session timeout. Start `zoolock reaper`, and check the permissions of its socket and folder"
         )),
     }
 }

@@ -25,8 +25,12 @@ const LONGEST: usize = 16 * 1024;
 /// More messages than a socket buffers, and more connections than are accepted between two polls.
 const UNREAD: usize = 300;
 
-/// How many sessions are ended at a time. Each takes two threads, and one for each server's name.
+/// How many attempts to end a session run at a time. Each takes three threads, and one for each
+/// server's name.
 const MOST_ATTEMPTS: usize = 250;
+
+/// How long to wait for what the operating system is short of.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What the system reports for a handle to a process, and for no other file.
 const PROCESS: &str = "Pid:";
@@ -39,9 +43,9 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
 /// ready.
 fn wait<'a>(
     files: impl Iterator<Item = BorrowedFd<'a>>,
-    seconds: Option<i64>,
+    limit: Option<Duration>,
 ) -> rustix::io::Result<Vec<bool>> {
-    let limit = seconds.map(|tv_sec| Timespec { tv_sec, tv_nsec: 0 });
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let mut files: Vec<_> =
         files.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
     retry_on_intr(|| poll(&mut files, limit.as_ref()))?;
@@ -53,14 +57,28 @@ pub(super) struct Clients {
     /// Where they connect.
     pub(super) socket: OwnedFd,
     pub(super) peers: Vec<Peer>,
-    /// How many there can be.
+    /// The sessions that are to be ended, except those that a thread tries to end.
+    pub(super) dead: Vec<Dead>,
+    /// How many of both there can be.
     pub(super) most: usize,
+    /// The sessions for which an attempt has failed.
+    pub(super) failed: (Sender<Dead>, Receiver<Dead>),
     /// A counter that wakes the thread.
     pub(super) wake: Arc<OwnedFd>,
     /// This channel is disconnected when the reaper ends.
     pub(super) over: Receiver<()>,
     /// Each thread that ends a session has this sender. It is gone when the reaper ends.
     pub(super) attempts: Weak<Sender<()>>,
+}
+
+/// A session whose process has died.
+#[derive(Clone)]
+pub(super) struct Dead {
+    registration: Registration,
+    died: Instant,
+    /// When to try to end it, and how often that has failed.
+    due: Instant,
+    failures: u32,
 }
 
 /// A connection of a client.
@@ -85,11 +103,12 @@ impl Clients {
         let mut is_short = false;
         while self.over.try_recv().is_err_and(|error| error.is_empty()) {
             let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
-            // If there was no room, or the system was short of a resource, this waits for a second.
+            let limit = [looks_again.then_some(SHORT), self.reap()].into_iter().flatten().min();
+            // If the operating system was short of a resource, this does not wait for clients.
             let files = [&self.wake, &self.socket].into_iter().map(AsFd::as_fd);
             let files = files.chain(self.peers.iter().flat_map(Peer::files));
             let files = files.take(if is_short { 1 } else { usize::MAX });
-            let ready = wait(files, looks_again.then_some(1));
+            let ready = wait(files, limit);
             let _ = read(&self.wake, &mut [0; 8]);
             is_short = ready.is_err();
             is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(2));
@@ -103,7 +122,7 @@ impl Clients {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     let peer = Peer { socket: Some(socket), ..Peer::default() };
-                    match self.peers.len() < self.most {
+                    match self.peers.len() + self.dead.len() < self.most {
                         true => self.peers.push(peer),
                         false => peer.answer("it has too many clients"),
                     }
@@ -114,9 +133,8 @@ impl Clients {
         Errno::AGAIN
     }
 
-    /// Receives from the peers with a file that is ready, and ends the sessions of those that have
-    /// died. A file without an entry in `ready` may be ready. Returns true if that has to be tried
-    /// again.
+    /// Receives from the peers with a file that is ready, and notes those that have died. A file
+    /// without an entry in `ready` may be ready. Returns true if that has to be tried again.
     fn attend(&mut self, mut ready: impl Iterator<Item = bool>) -> bool {
         let mut is_short = false;
         for mut peer in mem::take(&mut self.peers) {
@@ -128,12 +146,16 @@ impl Clients {
                 // Another process may have taken over the connection.
                 if is_dead
                     && peer.is_dead()
-                    && let Some(dead) = &peer.registered
+                    && let Some(registered) = &peer.registered
                 {
-                    if self.reap(dead).is_some() {
-                        continue;
+                    match registered.dead() {
+                        Some(dead) => self.dead.push(dead),
+                        None => {
+                            is_short = true;
+                            self.peers.push(peer);
+                        }
                     }
-                    is_short = true;
+                    continue;
                 }
             }
             if !peer.is_over() {
@@ -143,26 +165,58 @@ impl Clients {
         is_short
     }
 
-    /// Starts a thread that ends this session. Fails if there is no room for that, or if the
-    /// operating system is short of a resource.
-    fn reap(&self, dead: &Registered) -> Option<()> {
-        let (attempt, wake) = (self.attempts.upgrade()?, Arc::clone(&self.wake));
-        // The reaper itself has one.
-        if Arc::strong_count(&attempt) > MOST_ATTEMPTS + 1 {
-            return None;
+    /// Starts a thread for each session that is due, as far as there is room: first for those with
+    /// the fewest failures, so that no outage delays the clients of other servers. Returns how long
+    /// it is until the next one is due.
+    fn reap(&mut self) -> Option<Duration> {
+        self.dead.extend(self.failed.1.try_iter());
+        self.dead.sort_by_key(|dead| dead.failures);
+        let now = Instant::now();
+        for mut dead in mem::take(&mut self.dead) {
+            // The reaper itself has one.
+            let is_due = dead.due <= now && self.attempts.strong_count() <= MOST_ATTEMPTS;
+            if is_due && self.try_to_end(dead.clone()).is_some() {
+                continue;
+            }
+            if is_due {
+                dead.due = now + SHORT;
+            }
+            self.dead.push(dead);
         }
-        let (registration, over) = (dead.registration.clone(), self.over.clone());
-        field(&dead.process, PROCESS)?;
-        // No hold has a longer margin than the session timeout.
-        let margin = Duration::from_millis(counted(&dead.margin)?);
-        let margin = margin.min(registration.session_timeout());
+        let is_full = self.attempts.strong_count() > MOST_ATTEMPTS;
+        let next = self.dead.iter().map(|dead| dead.due.saturating_duration_since(now)).min();
+        next.filter(|_| !is_full)
+    }
+
+    /// Starts a thread that tries to end this session. Fails if the operating system is short of a
+    /// resource.
+    fn try_to_end(&self, mut dead: Dead) -> Option<()> {
+        let (attempt, wake) = (self.attempts.upgrade()?, Arc::clone(&self.wake));
+        let failed = self.failed.0.clone();
         let run = move || {
-            registration.end_session_after(margin, &over);
+            if let Some(wait) = dead.registration.try_to_end(dead.died) {
+                dead.due = Instant::now() + wait;
+                dead.failures += 1;
+                let _ = failed.send(dead);
+            }
             drop(attempt);
             // There may now be room for another one.
             let _ = write(&*wake, &1_u64.to_ne_bytes());
         };
         spawn("zoolock-reaping", run).ok()
+    }
+}
+
+impl Registered {
+    /// Returns the session of the process, which has just died, or `None` if the operating system is
+    /// short of a resource.
+    fn dead(&self) -> Option<Dead> {
+        field(&self.process, PROCESS)?;
+        // No hold has a longer margin than the session timeout.
+        let margin = Duration::from_millis(counted(&self.margin)?);
+        let margin = margin.min(self.registration.session_timeout());
+        let (registration, died) = (self.registration.clone(), Instant::now());
+        Some(Dead { registration, died, due: died + margin, failures: 0 })
     }
 }
 
@@ -189,7 +243,11 @@ impl Peer {
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 end => {
                     let is_long = matches!(end, Err(Errno::MSGSIZE));
-                    is_long.then(|| self.answer("the registration is too long"));
+                    is_long.then(|| {
+                        self.answer(
+                            "the registration is too long, or the reaper has too many open files",
+                        )
+                    });
                     (self.socket, self.closed) = (None, Some(Instant::now()));
                 }
             }
@@ -268,5 +326,5 @@ fn field(file: &OwnedFd, name: &str) -> Option<String> {
 }
 
 fn is_ready(file: &OwnedFd) -> bool {
-    wait(iter::once(file.as_fd()), Some(0)).is_ok_and(|ready| ready[0])
+    wait(iter::once(file.as_fd()), Some(Duration::ZERO)).is_ok_and(|ready| ready[0])
 }

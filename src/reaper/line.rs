@@ -3,21 +3,21 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{PathBuf, absolute};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
+    SocketFlags, SocketType, connect, recv, sendmsg, socket_with, sockopt::socket_peercred,
 };
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
-use rustix::{cmsg_space, io};
+use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use zookeeper::SessionKey;
 
 use super::registration::Registration;
@@ -72,9 +72,9 @@ impl ClientBuilder {
     /// [`Stats::is_registered`](crate::Stats::is_registered) report that the reaper is missing. The
     /// client tries again eight times per session timeout.
     ///
-    /// The reaper must be able to reach the servers, of which the builder may name at most 16, in the
-    /// same way as this client. The credentials
-    /// of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,
+    /// The reaper must belong to the user of this process or to root, and be able to reach the
+    /// servers, of which the builder may name at most 16, in the same way as this client. The
+    /// credentials of `sasl` or of the first `auth` are sent to it. Certificates are read from their files,
     /// which must have been named through [`from_env`](ClientBuilder::from_env) or
     /// [`from_vars`](ClientBuilder::from_vars). With other TLS settings, or credentials that
     /// `ZOOKEEPER_AUTH` cannot represent, such as a SASL user with a colon, connecting fails.
@@ -106,6 +106,10 @@ impl Line {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
+            let listener = socket_peercred(&socket)?.uid;
+            if !listener.is_root() && listener != geteuid() {
+                return Err(io::Error::other("it belongs to another user"));
+            }
             state.socket = Some(socket);
         }
         // The handle is opened here, by the process that sends it. A forked child would therefore
@@ -117,7 +121,7 @@ impl Line {
         beside.push(SendAncillaryMessage::ScmRights(&files));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let socket = state.socket.as_ref().ok_or(Errno::NOTCONN)?;
-        sendmsg(socket, &[IoSlice::new(message)], &mut beside, flags).map(drop)
+        Ok(sendmsg(socket, &[IoSlice::new(message)], &mut beside, flags).map(drop)?)
     }
 }
 

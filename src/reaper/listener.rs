@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io, mem, process};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, write};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -80,12 +81,10 @@ pub struct Reaper {
 impl Reaper {
     /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it.
     ///
-    /// As for every new file, this process's umask decides who may connect. Give this permission
-    /// only to users who may stop the reaper: a client can send so much, or a file that takes so
-    /// long to close, that the reaper does not get to anything else. The locks of other clients are
-    /// then free after a session timeout, as without a reaper. A client can also make it end the
-    /// session of any process, but for that it does not need a reaper: to reach the servers is
-    /// enough.
+    /// As for every new file, this process's umask decides who may connect; clients use only a
+    /// reaper of their own user or of root. Whoever may connect can also block the reaper, for
+    /// example by a flood of registrations. The locks of other clients are then free after a
+    /// session timeout, as without a reaper.
     ///
     /// At most 10,000 clients can register, or a quarter of this process's limit for open files
     /// (`RLIMIT_NOFILE`) if that is less.
@@ -107,8 +106,9 @@ impl Reaper {
         let attempt = Arc::new(attempt);
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let most = MOST.min(files as usize / FILES);
+        let (peers, dead, failed) = (Vec::new(), Vec::new(), unbounded());
         let (woken, attempts) = (Arc::clone(&wake), Arc::downgrade(&attempt));
-        let clients = Clients { socket, peers: Vec::new(), most, wake: woken, over, attempts };
+        let clients = Clients { socket, peers, dead, most, failed, wake: woken, over, attempts };
         spawn("zoolock-reaper", move || clients.run()).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
         Ok(Reaper { path, lock, wake, alive, ended, process: process::id() })
@@ -143,8 +143,12 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
     // If other users could open the file, they could lock it.
-    let lock = File::options().create(true).append(true).mode(0o600).open(beside)?;
-    lock.try_lock().map_err(|_| Errno::ADDRINUSE)?;
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600);
+    // Another user may have put a link or a pipe there.
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    let lock = options.open(beside)?;
+    lock.try_lock().map_err(|_| io::Error::other("another reaper listens there"))?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
         && connect(new()?, &address) == Err(Errno::CONNREFUSED)
     {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fmt::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use log::{info, warn};
@@ -100,28 +100,38 @@ impl Registration {
     /// that do nothing else: the call keeps trying during outages until a server has reported that
     /// the session is over, an hour has passed, or the channel `over` has no sender left.
     pub fn end_session_after(&self, margin: Duration, over: &Receiver<()>) {
-        let (begun, session) = (sys::now(), self.key.id);
-        let mut wait = margin;
-        while sys::recv_timeout(over, wait).is_err_and(|error| error.is_timeout()) {
-            match self.end_session() {
-                Ok(()) => {
-                    let took = sys::now() - begun;
-                    return info!(target: "zoolock", "session {session:#x} has ended, {took:.0?} after its process");
-                }
-                Err(error @ Error::InvalidArgument { .. }) => {
-                    return warn!(target: "zoolock", "session {session:#x} cannot be ended: {error}");
-                }
-                Err(_) if sys::now() - begun > LONGEST_OUTAGE => {
-                    return warn!(target: "zoolock", "session {session:#x} is left to the servers");
-                }
-                Err(error) => drop(caught(
-                    || warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}"),
-                )),
-            }
+        let (died, mut wait) = (sys::now(), Some(margin));
+        while let Some(time) = wait
+            && sys::recv_timeout(over, time).is_err_and(|error| error.is_timeout())
+        {
+            wait = self.try_to_end(died);
+        }
+    }
+
+    /// Tries once to end the session of a process that died at this time. Returns how long to wait
+    /// before the next attempt, if one is needed.
+    pub(super) fn try_to_end(&self, died: Instant) -> Option<Duration> {
+        let (ended, session, passed) = (self.end_session(), self.key.id, sys::now() - died);
+        let wait = match ended {
+            Ok(()) | Err(Error::InvalidArgument { .. }) => None,
+            Err(_) if passed > LONGEST_OUTAGE => None,
+            Err(Error::SpawnThread { .. }) => Some(PAUSE),
             // Each attempt keeps the session alive for a while. If the close requests are lost, the
             // session expires during this wait.
-            wait = self.key.timeout.max(PAUSE);
-        }
+            Err(_) => Some(self.key.timeout.max(PAUSE)),
+        };
+        caught(|| match (ended, wait) {
+            (Ok(()), _) => {
+                info!(target: "zoolock", "session {session:#x} has ended, {passed:.0?} after its process");
+            }
+            (Err(error), Some(_)) => {
+                warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}");
+            }
+            (Err(error), None) => {
+                warn!(target: "zoolock", "session {session:#x} is left to the servers: {error}");
+            }
+        });
+        wait
     }
 
     /// Returns the registration as text, for another process. That process must use the same

@@ -1,10 +1,11 @@
 //! Reapers: they end the sessions of processes that have died, and only those.
 
-use std::env;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use common::reaping::{Line, sleeper};
 use common::*;
@@ -14,6 +15,8 @@ use rustix::net::{
     socket_with,
 };
 use rustix::pipe::pipe;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, Reaper};
 
 /// Returns a client, and a hold of it. The test may make the reaper end the client's session.
@@ -123,14 +126,34 @@ fn reaper_that_is_started_again_is_found() {
     client.close().unwrap();
 }
 
+fn silent(socket: &str) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let silent = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&silent, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    listen(&silent, 8).unwrap();
+    silent
+}
+
+/// It would receive the client's credentials.
+#[test]
+fn reaper_of_another_user_is_not_used() {
+    let (folder, socket) = scratch();
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    let another = || set_thread_res_uid(Uid::ROOT, Uid::from_raw(30_000), Uid::ROOT);
+    let silent = || another().map(|()| silent(&socket));
+    let listener = thread::scope(|scope| scope.spawn(silent).join().unwrap());
+    let Ok(_listener) = listener else { return println!("skipped: only root can be another user") };
+    assert!(warnings(&socket).is_empty());
+    let builder = Client::builder(connect_string()).session_timeout(SESSION);
+    let _client = connected(builder.reaper(&socket));
+    wait_until("that is reported", SOON, || !warnings(&socket).is_empty());
+    assert!(warnings(&socket)[0].ends_with("it belongs to another user"));
+}
+
 #[test]
 fn reaper_that_does_not_answer_is_asked_once() {
     let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
-    let kind = SocketType::SEQPACKET;
-    let silent = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-    bind(&silent, &SocketAddrUnix::new(&socket).unwrap()).unwrap();
-    listen(&silent, 8).unwrap();
-    let timeout = Duration::from_secs(2);
+    let (silent, timeout) = (silent(&socket), Duration::from_secs(2));
     let builder = Client::builder(server.connect_string()).session_timeout(timeout);
     assert!(warnings(&socket).is_empty());
     let client = connected(builder.reaper(&socket));
@@ -195,21 +218,24 @@ fn socket_of_somebody_else_is_not_taken() {
     Reaper::start(&socket).unwrap();
 }
 
+/// More sessions have to be ended than the reaper tries at a time.
 #[test]
-fn outage_is_outlasted() {
+fn outage_is_outlasted_and_delays_no_client_of_other_servers() {
     let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
     let _reaper = Reaper::start(&socket).unwrap();
-    let client = client_of(&server.connect_string(), SESSION);
-    let path = fresh_path("outage");
-    let lock = lock_of(&client, &path);
-    lock.lock().unwrap();
-    let (hold, process, line) = (hold_of(&lock), sleeper(), Line::to(&socket));
-    assert_eq!(line.register(&client, &process, Duration::ZERO), "ok");
+    let client = client_of(&server.connect_string(), Duration::from_secs(2));
+    let ((other, _lock, hold), processes) = (holder(), [sleeper(), sleeper()]);
+    for _ in 0..300 {
+        assert_eq!(Line::to(&socket).register(&client, &processes[0], Duration::ZERO), "ok");
+    }
+    let line = Line::to(&socket);
+    assert_eq!(line.register(&other, &processes[1], Duration::ZERO), "ok");
     server.kill().unwrap();
-    drop(process);
+    let [first, second] = processes;
+    drop(first);
     has_looked(&socket);
-    server.start_again().unwrap();
+    drop(second);
     is_ended(&hold);
-    let next = client_of(&server.connect_string(), SESSION);
-    lock_of(&next, &path).lock().unwrap();
+    server.start_again().unwrap();
+    wait_until("a new session was opened", SOON, || client.stats().sessions > 1);
 }

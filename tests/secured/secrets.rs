@@ -49,7 +49,8 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         });
         let _ = writeln!(shown, "{builder:?}");
         let Ok(builder) = builder else { continue };
-        let client = builder.auth("digest", format!("ann:{ANN}")).acl(Acl::creator()).connect();
+        let builder = builder.connect_timeout(SOON).acl(Acl::creator());
+        let client = builder.auth("digest", format!("ann:{ANN}")).connect();
         let _ = writeln!(shown, "{client:?}");
         let Ok(client) = client.inspect_err(|error| shown += &error.to_string()) else { continue };
         let lock = DistributedLock::new(&client, fresh_path("secrets")).unwrap();
@@ -79,6 +80,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         }
     }
     let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    println!("{shown}");
     // Each client logs its lines in order, but asynchronously.
     wait_until("a resume and a refusal are logged", SOON, || {
         let logged = logged();

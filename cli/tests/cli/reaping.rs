@@ -65,10 +65,23 @@ fn output_ends_with_a_killed_zoolock_even_if_no_server_answers() {
 #[test]
 fn reaper_listens_until_a_signal_ends_it() {
     let (_folder, socket) = scratch();
-    let mut reaper = Beside::start(zoolock(&["reaper", "--socket", &socket]));
+    let script = format!("umask 027; ulimit -n 100; exec {ZOOLOCK} reaper --socket {socket}");
+    let mut reaper = Beside::start(in_shell("sh", &script));
     wait_until("it listens", SOON, || Path::new(&socket).exists());
-    let client = registered_at(&socket);
+    let mode = fs::metadata(&socket).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o750, "the umask decides who may connect");
+    let (client, program) = (registered_at(&socket), sleeper());
     wait_until("it is registered", SOON, || client.stats().is_registered);
+    let register = || {
+        let line = Line::to(&socket);
+        (line.register(&client, &program, Duration::ZERO), line)
+    };
+    let lines: Vec<_> = iter::repeat_with(register).take_while(|(said, _)| said == "ok").collect();
+    assert_eq!(lines.len() + 1, 25, "a quarter of the limit");
+    assert!(register().0.contains("too many clients"));
+    lines.iter().for_each(|(_, line)| line.send(b"forget", &[]));
+    drop(lines);
+    wait_until("there is room", SOON, || register().0 == "ok");
     let (code, _, said) = ends(zoolock(&["reaper", "--socket", &socket]));
     assert_eq!(code, Some(64), "{said}");
     assert!(said.contains(&socket), "{said}");
@@ -79,27 +92,6 @@ fn reaper_listens_until_a_signal_ends_it() {
     assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
     assert!(!Path::new(&socket).exists());
     assert!(ends(&mut doctor).1.contains("warning  no reaper accepts sessions at"));
-}
-
-#[test]
-fn umask_and_limit_of_files_decide_who_may_register_and_how_many() {
-    let (_folder, socket) = scratch();
-    let script = format!("umask 027; ulimit -n 100; exec {ZOOLOCK} reaper --socket {socket}");
-    let _reaper = Beside::start(in_shell("sh", &script));
-    wait_until("it listens", SOON, || Path::new(&socket).exists());
-    let mode = fs::metadata(&socket).expect("a socket").permissions().mode();
-    assert_eq!(mode & 0o777, 0o750, "its group may not connect");
-    let (client, program) = (client(), sleeper());
-    let register = || {
-        let line = Line::to(&socket);
-        (line.register(&client, &program, Duration::ZERO), line)
-    };
-    let lines: Vec<_> = iter::repeat_with(register).take(26).collect();
-    assert!(lines[..25].iter().all(|(answer, _)| answer == "ok"));
-    assert!(lines[25].0.contains("too many clients"));
-    lines.iter().take(25).for_each(|(_, line)| line.send(b"forget", &[]));
-    drop(lines);
-    wait_until("there is room", SOON, || register().0 == "ok");
 }
 
 #[test]

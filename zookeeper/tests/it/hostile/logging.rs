@@ -1,20 +1,21 @@
 //! A logger that blocks, or that panics when it checks the level. All urgent work is done before anything is logged.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use zoolock_test_support::{Direction, FaultProxy, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, ZooKeeper};
 
 use crate::util::{
-    BRIEFLY, Events, LOGGER, SHORT, SOON, client_of, in_own_process, logged, said, shared_proxy,
+    BRIEFLY, Events, LOGGER, SESSION, SHORT, SOON, client_of, in_own_process, logged, said,
+    shared_proxy,
 };
 
 /// Returns a client whose first connection has been logged. Nothing else in this process writes log lines.
-fn logging_client() -> (FaultProxy, ZooKeeper, Events) {
+fn logging_client(session: Duration) -> (FaultProxy, ZooKeeper, Events) {
     logged("");
     let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SHORT);
+    let client = client_of(&proxy.connect_string(), session);
     let events = Events::of(&client);
     wait_until("the connection is logged", SOON, || !logged("").is_empty());
     (proxy, client, events)
@@ -23,7 +24,7 @@ fn logging_client() -> (FaultProxy, ZooKeeper, Events) {
 #[test]
 fn blocked_logger_does_not_prevent_a_resume() {
     in_own_process(|| {
-        let (proxy, client, events) = logging_client();
+        let (proxy, client, events) = logging_client(SHORT);
         let (session, keeper) = (client.session_id(), client.keep_lease());
         LOGGER.block(true);
         proxy.cut();
@@ -35,10 +36,11 @@ fn blocked_logger_does_not_prevent_a_resume() {
             assert!(!kept.is_zero(), "the lease has ended after {passed:?}");
             passed > SHORT * 2
         });
-        client.exists("/").unwrap();
+        let is_answered = || client.exists("/").is_ok();
+        wait_until("a request is answered", SOON, is_answered);
         proxy.cut();
         events.until(SessionEventKind::Resumed);
-        client.exists("/").unwrap();
+        wait_until("another one is answered", SOON, is_answered);
         assert_eq!(client.session_id(), session);
         drop(keeper);
         LOGGER.block(false);
@@ -49,7 +51,7 @@ fn blocked_logger_does_not_prevent_a_resume() {
 #[test]
 fn blocked_logger_does_not_delay_deferred_calls() {
     in_own_process(|| {
-        let (_proxy, client, _) = logging_client();
+        let (_proxy, client, _) = logging_client(SESSION);
         LOGGER.block(true);
         client.note(log::Level::Warn, || log::warn!(target: "zoolock_zookeeper", "a line"));
         wait_until("the logger is waited for", SOON, || LOGGER.is_waited_for());
@@ -65,7 +67,7 @@ fn blocked_logger_does_not_delay_deferred_calls() {
 #[test]
 fn blocked_logger_keeps_no_call_beyond_its_deadline() {
     in_own_process(|| {
-        let (proxy, client, events) = logging_client();
+        let (proxy, client, events) = logging_client(SESSION);
         LOGGER.block(true);
         proxy.cut_off();
         events.until(SessionEventKind::Suspended);
@@ -82,7 +84,7 @@ fn blocked_logger_keeps_no_call_beyond_its_deadline() {
 #[test]
 fn logger_that_panics_when_asked_ends_no_client() {
     in_own_process(|| {
-        let (proxy, client, events) = logging_client();
+        let (proxy, client, events) = logging_client(SESSION);
         LOGGER.panic();
         for _ in 0..3 {
             proxy.cut();
