@@ -92,6 +92,8 @@ pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     // Holding the lock makes all contenders begin at the same time.
     let held = pairs[0].ours(&stage, &clients[0]);
     held.lock().expect("locked");
+    // Our semaphore deletes the directory of those who wait, which kazoo expects to stay.
+    pairs[0].await_waiting(&stage, 0);
     let mut ours = Vec::new();
     for (number, pair) in pairs[..2].iter().enumerate() {
         peers[number].tell(&pair.run(&stage, TURNS));
