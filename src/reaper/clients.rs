@@ -1,5 +1,7 @@
 //! The thread of a reaper: accepts its clients, and waits for their processes to end.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,6 +20,7 @@ use rustix::net::{
 
 use super::line::{ACCEPTED, FORGET};
 use super::registration::Registration;
+use crate::settings::CONNECT;
 
 /// The longest message, in bytes.
 const LONGEST: usize = 16 * 1024;
@@ -61,6 +64,8 @@ pub(super) struct Clients {
     pub(super) dead: Vec<Dead>,
     /// How many of both there can be.
     pub(super) most: usize,
+    /// For each list of servers: something of which each attempt has a copy.
+    pub(super) tried: HashMap<OsString, Arc<()>>,
     /// The sessions for which an attempt has failed.
     pub(super) failed: (Sender<Dead>, Receiver<Dead>),
     /// A counter that wakes the thread.
@@ -166,16 +171,20 @@ impl Clients {
     }
 
     /// Starts a thread for each session that is due, as far as there is room: first for those with
-    /// the fewest failures, so that no outage delays the clients of other servers. Returns how long
-    /// it is until the next one is due.
+    /// the fewest failures. Returns how long it is until the next one is due. The sessions of the
+    /// same servers can have at most half of what others leave, so that no outage delays the clients
+    /// of other servers.
     fn reap(&mut self) -> Option<Duration> {
         self.dead.extend(self.failed.1.try_iter());
         self.dead.sort_by_key(|dead| dead.failures);
         let now = Instant::now();
         for mut dead in mem::take(&mut self.dead) {
-            // The reaper itself has one.
-            let is_due = dead.due <= now && self.attempts.strong_count() <= MOST_ATTEMPTS;
-            if is_due && self.try_to_end(dead.clone()).is_some() {
+            let servers = dead.registration.settings.iter().find(|(name, _)| name == CONNECT);
+            let servers = servers.map(|(_, servers)| servers.clone()).unwrap_or_default();
+            let like = Arc::clone(self.tried.entry(servers).or_default());
+            let room = MOST_ATTEMPTS.saturating_sub(self.attempts.strong_count());
+            let is_due = dead.due <= now && Arc::strong_count(&like) <= room;
+            if is_due && self.try_to_end(dead.clone(), like).is_some() {
                 continue;
             }
             if is_due {
@@ -183,14 +192,18 @@ impl Clients {
             }
             self.dead.push(dead);
         }
-        let is_full = self.attempts.strong_count() > MOST_ATTEMPTS;
-        let next = self.dead.iter().map(|dead| dead.due.saturating_duration_since(now)).min();
-        next.filter(|_| !is_full)
+        self.tried.retain(|_, like| Arc::strong_count(like) > 1);
+        // Those that are due wait for room.
+        self.dead
+            .iter()
+            .map(|dead| dead.due.saturating_duration_since(now))
+            .filter(|left| !left.is_zero())
+            .min()
     }
 
     /// Starts a thread that tries to end this session. Fails if the operating system is short of a
     /// resource.
-    fn try_to_end(&self, mut dead: Dead) -> Option<()> {
+    fn try_to_end(&self, mut dead: Dead, like: Arc<()>) -> Option<()> {
         let (attempt, wake) = (self.attempts.upgrade()?, Arc::clone(&self.wake));
         let failed = self.failed.0.clone();
         let run = move || {
@@ -199,7 +212,7 @@ impl Clients {
                 dead.failures += 1;
                 let _ = failed.send(dead);
             }
-            drop(attempt);
+            drop((attempt, like));
             // There may now be room for another one.
             let _ = write(&*wake, &1_u64.to_ne_bytes());
         };

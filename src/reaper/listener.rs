@@ -1,5 +1,6 @@
 //! The reaper itself: a socket at which clients register, and a thread that serves them (`clients`).
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -106,9 +107,10 @@ impl Reaper {
         let attempt = Arc::new(attempt);
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let most = MOST.min(files as usize / FILES);
-        let (peers, dead, failed) = (Vec::new(), Vec::new(), unbounded());
+        let (peers, dead, tried, failed) = (Vec::new(), Vec::new(), HashMap::new(), unbounded());
         let (woken, attempts) = (Arc::clone(&wake), Arc::downgrade(&attempt));
-        let clients = Clients { socket, peers, dead, most, failed, wake: woken, over, attempts };
+        let clients =
+            Clients { socket, peers, dead, tried, most, failed, wake: woken, over, attempts };
         spawn("zoolock-reaper", move || clients.run()).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
         Ok(Reaper { path, lock, wake, alive, ended, process: process::id() })

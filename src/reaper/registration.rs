@@ -48,7 +48,7 @@ const OWN: [&str; 3] = [SESSION, PASSWORD, TIMEOUT];
 /// It contains credentials of the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Registration {
-    settings: Vec<(String, OsString)>,
+    pub(super) settings: Vec<(String, OsString)>,
     key: SessionKey,
 }
 
@@ -113,8 +113,12 @@ impl Registration {
     pub(super) fn try_to_end(&self, died: Instant) -> Option<Duration> {
         let (ended, session, passed) = (self.end_session(), self.key.id, sys::now() - died);
         let wait = match ended {
-            Ok(()) | Err(Error::InvalidArgument { .. }) => None,
+            Ok(()) => None,
             Err(_) if passed > LONGEST_OUTAGE => None,
+            // Nothing was sent. A certificate may be missing for a moment; otherwise, the session
+            // ends by itself.
+            Err(Error::InvalidArgument { .. }) if passed > self.key.timeout => None,
+            Err(Error::InvalidArgument { .. }) => Some(PAUSE.max(self.key.timeout / 8)),
             Err(Error::SpawnThread { .. }) => Some(PAUSE),
             // Each attempt keeps the session alive for a while. If the close requests are lost, the
             // session expires during this wait.
