@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use std::{fs, io, iter, thread};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, retry_on_intr, write};
@@ -22,8 +22,9 @@ use super::line::{ACCEPTED, FORGET};
 use super::registration::Registration;
 use crate::settings::CONNECT;
 
-/// The longest message, in bytes.
+/// The longest message, in bytes, and the answer if not all of a message arrived.
 const LONGEST: usize = 16 * 1024;
+const TOO_LONG: &str = "the registration is too long, or the reaper has too many open files";
 
 /// More messages than a socket buffers, and more connections than are accepted between two polls.
 const UNREAD: usize = 300;
@@ -58,27 +59,27 @@ fn wait<'a>(
 /// What the thread works with.
 pub(super) struct Clients {
     /// Where they connect.
-    pub(super) socket: OwnedFd,
-    pub(super) peers: Vec<Peer>,
+    socket: OwnedFd,
+    peers: Vec<Peer>,
     /// The sessions that are to be ended, except those that a thread tries to end.
-    pub(super) dead: Vec<Dead>,
+    dead: Vec<Dead>,
     /// How many of both there can be.
-    pub(super) most: usize,
+    most: usize,
     /// For each list of servers: something of which each attempt has a copy.
-    pub(super) tried: HashMap<OsString, Arc<()>>,
+    tried: HashMap<OsString, Arc<()>>,
     /// The sessions for which an attempt has failed.
-    pub(super) failed: (Sender<Dead>, Receiver<Dead>),
+    failed: (Sender<Dead>, Receiver<Dead>),
     /// A counter that wakes the thread.
-    pub(super) wake: Arc<OwnedFd>,
+    wake: Arc<OwnedFd>,
     /// This channel is disconnected when the reaper ends.
-    pub(super) over: Receiver<()>,
+    over: Receiver<()>,
     /// Each thread that ends a session has this sender. It is gone when the reaper ends.
-    pub(super) attempts: Weak<Sender<()>>,
+    attempts: Weak<Sender<()>>,
 }
 
 /// A session whose process has died.
 #[derive(Clone)]
-pub(super) struct Dead {
+struct Dead {
     registration: Registration,
     died: Instant,
     /// When to try to end it, and how often that has failed.
@@ -88,7 +89,7 @@ pub(super) struct Dead {
 
 /// A connection of a client.
 #[derive(Default)]
-pub(super) struct Peer {
+struct Peer {
     socket: Option<OwnedFd>,
     /// When the client closed its end. This does not mean that its process has ended.
     closed: Option<Instant>,
@@ -103,6 +104,18 @@ struct Registered {
 }
 
 impl Clients {
+    pub(super) fn new(
+        socket: OwnedFd,
+        most: usize,
+        wake: Arc<OwnedFd>,
+        over: Receiver<()>,
+        attempts: Weak<Sender<()>>,
+    ) -> Clients {
+        let (peers, dead, tried) = Default::default();
+        let failed = unbounded();
+        Clients { socket, peers, dead, most, tried, failed, wake, over, attempts }
+    }
+
     /// Runs until the reaper ends.
     pub(super) fn run(mut self) {
         let mut is_short = false;
@@ -117,25 +130,23 @@ impl Clients {
             let _ = read(&self.wake, &mut [0; 8]);
             is_short = ready.is_err();
             is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(2));
-            is_short |= self.accept() != Errno::AGAIN;
+            is_short |= self.accept().is_err_and(|error| error != Errno::AGAIN);
         }
     }
 
-    /// Accepts those who wait. Returns why it stopped.
-    fn accept(&mut self) -> Errno {
+    /// Accepts those who wait. Fails if there are no more, or the operating system is short of a
+    /// resource.
+    fn accept(&mut self) -> rustix::io::Result<()> {
         for _ in 0..UNREAD {
-            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => {
-                    let peer = Peer { socket: Some(socket), ..Peer::default() };
-                    match self.peers.len() + self.dead.len() < self.most {
-                        true => self.peers.push(peer),
-                        false => peer.answer("it has too many clients"),
-                    }
-                }
-                Err(error) => return error,
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = Some(accept_with(&self.socket, flags)?);
+            let peer = Peer { socket, ..Peer::default() };
+            match self.peers.len() + self.dead.len() < self.most {
+                true => self.peers.push(peer),
+                false => peer.answer("it has too many clients"),
             }
         }
-        Errno::AGAIN
+        Ok(())
     }
 
     /// Receives from the peers with a file that is ready, and notes those that have died. A file
@@ -175,30 +186,27 @@ impl Clients {
     /// same servers can have at most half of what others leave, so that no outage delays the clients
     /// of other servers.
     fn reap(&mut self) -> Option<Duration> {
-        self.dead.extend(self.failed.1.try_iter());
-        self.dead.sort_by_key(|dead| dead.failures);
         let now = Instant::now();
-        for mut dead in mem::take(&mut self.dead) {
-            let servers = dead.registration.settings.iter().find(|(name, _)| name == CONNECT);
-            let servers = servers.map(|(_, servers)| servers.clone()).unwrap_or_default();
+        let dead = mem::take(&mut self.dead).into_iter().chain(self.failed.1.try_iter());
+        let (mut due, later): (Vec<_>, _) = dead.partition(|dead| dead.due <= now);
+        self.dead = later;
+        due.sort_by_key(|dead| dead.failures);
+        for mut dead in due {
+            let servers = dead.registration.setting(CONNECT).unwrap_or_default();
             let like = Arc::clone(self.tried.entry(servers).or_default());
             let room = MOST_ATTEMPTS.saturating_sub(self.attempts.strong_count());
-            let is_due = dead.due <= now && Arc::strong_count(&like) <= room;
-            if is_due && self.try_to_end(dead.clone(), like).is_some() {
-                continue;
-            }
-            if is_due {
+            if Arc::strong_count(&like) <= room {
+                if self.try_to_end(dead.clone(), like).is_some() {
+                    continue;
+                }
                 dead.due = now + SHORT;
             }
             self.dead.push(dead);
         }
         self.tried.retain(|_, like| Arc::strong_count(like) > 1);
         // Those that are due wait for room.
-        self.dead
-            .iter()
-            .map(|dead| dead.due.saturating_duration_since(now))
-            .filter(|left| !left.is_zero())
-            .min()
+        let next = self.dead.iter().map(|dead| dead.due).filter(|due| *due > now).min();
+        next.map(|due| due - now)
     }
 
     /// Starts a thread that tries to end this session. Fails if the operating system is short of a
@@ -255,12 +263,9 @@ impl Peer {
                 // After a reset, messages that the process sent earlier can still be read.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 end => {
-                    let is_long = matches!(end, Err(Errno::MSGSIZE));
-                    is_long.then(|| {
-                        self.answer(
-                            "the registration is too long, or the reaper has too many open files",
-                        )
-                    });
+                    if end.is_err_and(|error| error == Errno::MSGSIZE) {
+                        self.answer(TOO_LONG);
+                    }
                     (self.socket, self.closed) = (None, Some(Instant::now()));
                 }
             }

@@ -1,6 +1,5 @@
 //! The reaper itself: a socket at which clients register, and a thread that serves them (`clients`).
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io, mem, process};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, write};
@@ -107,19 +106,17 @@ impl Reaper {
         let attempt = Arc::new(attempt);
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let most = MOST.min(files as usize / FILES);
-        let (peers, dead, tried, failed) = (Vec::new(), Vec::new(), HashMap::new(), unbounded());
-        let (woken, attempts) = (Arc::clone(&wake), Arc::downgrade(&attempt));
-        let clients =
-            Clients { socket, peers, dead, tried, most, failed, wake: woken, over, attempts };
+        let attempts = Arc::downgrade(&attempt);
+        let clients = Clients::new(socket, most, Arc::clone(&wake), over, attempts);
         spawn("zoolock-reaper", move || clients.run()).map_err(no_thread)?;
         let alive = Some((going_on, attempt));
         Ok(Reaper { path, lock, wake, alive, ended, process: process::id() })
     }
 }
 
-/// Stops listening, and removes the socket. If the reaper is ending a session, it tries that at
-/// most once more. Dropping the reaper waits for this attempt: for a session timeout, or for a
-/// minute if the servers cannot be reached. Processes that are still alive are no longer watched.
+/// Stops listening, and removes the socket. Dropping the reaper waits for the attempts to end a
+/// session that have begun: for at most a session timeout, or a minute if that is less. Processes
+/// that are still alive are no longer watched.
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
@@ -158,7 +155,7 @@ fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
     }
     let socket = new()?;
     bind(&socket, &address)?;
-    // As many as Linux allows by default: all clients of a machine may connect at once.
+    // As many as Linux allows by default: all clients may connect at once.
     listen(&socket, 4096)?;
     Ok((lock, socket))
 }

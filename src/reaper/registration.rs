@@ -48,7 +48,7 @@ const OWN: [&str; 3] = [SESSION, PASSWORD, TIMEOUT];
 /// It contains credentials of the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Registration {
-    pub(super) settings: Vec<(String, OsString)>,
+    settings: Vec<(String, OsString)>,
     key: SessionKey,
 }
 
@@ -61,6 +61,11 @@ impl Registration {
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.key.id
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<OsString> {
+        let found = self.settings.iter().find(|(setting, _)| setting == name);
+        found.map(|(_, text)| text.clone())
     }
 
     /// Ends the session; its locks are free at once. **Only call this when the process that had the
@@ -77,11 +82,8 @@ impl Registration {
     ///   have ended the session by themselves. Trying again is safe.
     /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn end_session(&self) -> Result<()> {
-        let look_up = |name: &str| {
-            let found = self.settings.iter().find(|(setting, _)| setting == name);
-            found.map(|(_, text)| text.clone())
-        };
-        let builder = ClientBuilder::from_vars(look_up)?.client_builder()?.max_answer(MAX_ANSWER);
+        let builder = ClientBuilder::from_vars(|name| self.setting(name))?;
+        let builder = builder.client_builder()?.max_answer(MAX_ANSWER);
         let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
         builder.end_session(&key).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
