@@ -77,8 +77,10 @@ pub(crate) fn show_warnings() {
     }
 }
 
-/// Also shows what the library reports about its work.
+/// Also shows what the library reports about its work. Later, there may be no room for the thread
+/// that writes the lines, so it is started now.
 pub(crate) fn show_reports() {
+    stderr();
     log::set_max_level(LevelFilter::Info);
 }
 

@@ -29,9 +29,12 @@ const TOO_LONG: &str = "the registration is too long, or the reaper has too many
 /// More messages than a socket buffers, and more connections than are accepted between two polls.
 const UNREAD: usize = 300;
 
+/// How many clients may be registered at a time, and how many sessions may wait for their end.
+pub(super) const MOST: usize = 10_000;
+
 /// How many attempts to end a session run at a time. Each takes three threads, and one for each
 /// server's name.
-const MOST_ATTEMPTS: usize = 250;
+const MOST_ATTEMPTS: usize = 64;
 
 /// How long to wait for what the operating system is short of.
 const SHORT: Duration = Duration::from_secs(1);
@@ -63,7 +66,7 @@ pub(super) struct Clients {
     peers: Vec<Peer>,
     /// The sessions that are to be ended, except those that a thread tries to end.
     dead: Vec<Dead>,
-    /// How many of both there can be.
+    /// How many peers there can be, according to the limit for open files.
     most: usize,
     /// For each list of servers: something of which each attempt has a copy.
     tried: HashMap<OsString, Arc<()>>,
@@ -141,7 +144,7 @@ impl Clients {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = Some(accept_with(&self.socket, flags)?);
             let peer = Peer { socket, ..Peer::default() };
-            match self.peers.len() + self.dead.len() < self.most {
+            match self.peers.len() < self.most && self.dead.len() < MOST {
                 true => self.peers.push(peer),
                 false => peer.answer("it has too many clients"),
             }
@@ -325,7 +328,7 @@ fn registered(message: &[u8], files: Vec<OwnedFd>) -> Result<Registered, String>
     };
     // A file of another kind would become ready for a different reason.
     if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
-        return Err("the file descriptors are not those of a process and a counter".to_owned());
+        return Err("the file descriptors are not those of a process and a counter, or the reaper has too many open files".to_owned());
     }
     Ok(Registered { process, margin, registration })
 }

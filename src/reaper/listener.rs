@@ -16,11 +16,10 @@ use rustix::net::{
 };
 use rustix::process::{Resource, getrlimit};
 
-use super::clients::{Clients, spawn};
+use super::clients::{Clients, MOST, spawn};
 use crate::base::error::{Error, Result};
 
-/// How many clients may be registered at a time, and how many files each of them may take.
-const MOST: usize = 10_000;
+/// How many files each client may take.
 const FILES: usize = 4;
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
