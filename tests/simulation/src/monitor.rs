@@ -116,9 +116,8 @@ pub(crate) struct Monitor {
     /// When each process last released a lost hold, by the kind and place of the lock.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
-    /// Sessions of dead processes that a reaper is about to end. They must last until this time, unless someone other
-    /// than the reaper ends them.
-    pub(crate) reaped: BTreeMap<i64, Duration>,
+    /// For each reaper, until when the margin of its dead process lasts.
+    pub(crate) margins: BTreeMap<Process, Duration>,
     queues: BTreeMap<QueueId, Queue>,
     /// For each exclusive hold, its queue.
     exclusive: BTreeMap<usize, QueueId>,
@@ -294,11 +293,12 @@ pub(crate) fn committed(one: &Committed) {
     monitor(|monitor| {
         monitor.committed(one);
         monitor.closed.extend(one.is_close.then_some(one.session));
-        let until = monitor.reaped.get(&one.session).filter(|_| one.is_close);
-        if until.is_some_and(|until| kernel::elapsed() < *until)
-            && !monitor.expired.contains(&one.session)
-        {
-            violation(format!("session {:#x} has ended within its margin", one.session));
-        }
     });
+}
+
+pub(crate) fn connects(process: Process) {
+    let margin = monitor(|monitor| monitor.margins.get(&process).copied());
+    if margin.is_some_and(|until| kernel::elapsed() < until) {
+        violation(format!("reaper {} connects within the margin", process.0));
+    }
 }

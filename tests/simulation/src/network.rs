@@ -363,6 +363,7 @@ pub(crate) fn hosts(plan: &Plan) -> String {
 
 impl Network for Net {
     fn connect(&self, process: Process, socket: u64, address: SocketAddr) {
+        monitor::connects(process);
         let (server, moves) = match address {
             SocketAddr::V4(address) => {
                 let [_, _, moves, number] = address.ip().octets();

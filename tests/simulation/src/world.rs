@@ -428,9 +428,8 @@ fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     kernel::count("fault: the session of a process that died is ended");
     let margins = plan.objects.iter().filter_map(|object| object.options.margin);
     let margin = margins.max().unwrap_or_default();
-    let until = kernel::elapsed() + margin;
-    monitor(|monitor| monitor.reaped.insert(registration.session_id(), until));
-    let reaper = kernel::process();
+    let (reaper, until) = (kernel::process(), kernel::elapsed() + margin);
+    monitor(|monitor| monitor.margins.insert(reaper, until));
     if random.u8(..8) == 0 {
         kernel::after(noticed + Duration::from_millis(random.u64(..20)), move || {
             kernel::kill(reaper)
