@@ -1,22 +1,23 @@
 //! The thread of a reaper: accepts its clients, and waits for their processes to end.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, io, iter, thread};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
     accept_with, recvmsg, send,
 };
+use rustix::process::{Resource, getrlimit};
 
 use super::line::{ACCEPTED, FORGET};
 use super::registration::Registration;
@@ -29,20 +30,22 @@ const TOO_LONG: &str = "the registration is too long, or the reaper has too many
 /// More messages than a socket buffers, and more connections than are accepted between two polls.
 const UNREAD: usize = 300;
 
-/// How many clients may be registered at a time, and how many sessions may wait for their end.
-pub(super) const MOST: usize = 10_000;
+/// How many clients may be registered at a time, how many files each of them may take, and how many
+/// sessions may wait for their end.
+const MOST: usize = 10_000;
+const FILES: usize = 4;
 
 /// How many attempts to end a session run at a time. Each takes three threads, and one for each
 /// server's name.
 const MOST_ATTEMPTS: usize = 64;
 
+/// What a reaper that ends adds to its thread's counter.
+pub(super) const OVER: u64 = 1 << 32;
+
 /// How long to wait for what the operating system is short of.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What the system reports for a handle to a process, and for no other file.
-const PROCESS: &str = "Pid:";
-
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
@@ -69,25 +72,30 @@ pub(super) struct Clients {
     /// How many peers there can be, according to the limit for open files.
     most: usize,
     /// For each list of servers: something of which each attempt has a copy.
-    tried: HashMap<OsString, Arc<()>>,
-    /// The sessions for which an attempt has failed.
+    tried: HashMap<Vec<u8>, Arc<()>>,
+    /// The sessions for which an attempt has failed. Each attempt has a sender.
     failed: (Sender<Dead>, Receiver<Dead>),
-    /// A counter that wakes the thread.
+    /// The counter that wakes the thread.
     wake: Arc<OwnedFd>,
-    /// This channel is disconnected when the reaper ends.
-    over: Receiver<()>,
-    /// Each thread that ends a session has this sender. It is gone when the reaper ends.
-    attempts: Weak<Sender<()>>,
+}
+
+/// Wakes the thread when it is dropped.
+#[derive(Clone)]
+struct Wake(Arc<OwnedFd>);
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        let _ = write(&*self.0, &1_u64.to_ne_bytes());
+    }
 }
 
 /// A session whose process has died.
-#[derive(Clone)]
-struct Dead {
+#[derive(Debug, Clone)]
+pub(super) struct Dead {
     registration: Registration,
     died: Instant,
-    /// When to try to end it, and how often that has failed.
+    /// When to try to end it.
     due: Instant,
-    failures: u32,
 }
 
 /// A connection of a client.
@@ -107,22 +115,23 @@ struct Registered {
 }
 
 impl Clients {
-    pub(super) fn new(
-        socket: OwnedFd,
-        most: usize,
-        wake: Arc<OwnedFd>,
-        over: Receiver<()>,
-        attempts: Weak<Sender<()>>,
-    ) -> Clients {
+    /// Starts the thread. Returns the counter that wakes it, and a channel that is disconnected when
+    /// no thread ends a session any more.
+    pub(super) fn start(socket: OwnedFd) -> io::Result<(Arc<OwnedFd>, Receiver<Dead>)> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let ((failed, ended), files) = (unbounded(), getrlimit(Resource::Nofile).current);
+        let most = MOST.min(files.unwrap_or(u64::MAX) as usize / FILES);
         let (peers, dead, tried) = Default::default();
-        let failed = unbounded();
-        Clients { socket, peers, dead, most, tried, failed, wake, over, attempts }
+        let (failed, ended, woken) = ((failed, ended.clone()), ended, Arc::clone(&wake));
+        let clients = Clients { socket, peers, dead, most, tried, failed, wake };
+        spawn("zoolock-reaper", move || clients.run())?;
+        Ok((woken, ended))
     }
 
     /// Runs until the reaper ends.
-    pub(super) fn run(mut self) {
-        let mut is_short = false;
-        while self.over.try_recv().is_err_and(|error| error.is_empty()) {
+    fn run(mut self) {
+        let (mut is_short, mut woken) = (false, [0; 8]);
+        while u64::from_ne_bytes(woken) < OVER {
             let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
             let limit = [looks_again.then_some(SHORT), self.reap()].into_iter().flatten().min();
             // If the operating system was short of a resource, this does not wait for clients.
@@ -130,7 +139,8 @@ impl Clients {
             let files = files.chain(self.peers.iter().flat_map(Peer::files));
             let files = files.take(if is_short { 1 } else { usize::MAX });
             let ready = wait(files, limit);
-            let _ = read(&self.wake, &mut [0; 8]);
+            woken = [0; 8];
+            let _ = read(&self.wake, &mut woken);
             is_short = ready.is_err();
             is_short |= self.attend(ready.unwrap_or_default().into_iter().skip(2));
             is_short |= self.accept().is_err_and(|error| error != Errno::AGAIN);
@@ -163,18 +173,12 @@ impl Clients {
                 // Messages that the process sent before its end are still valid.
                 peer.hear();
                 // Another process may have taken over the connection.
-                if is_dead
-                    && peer.is_dead()
-                    && let Some(registered) = &peer.registered
-                {
-                    match registered.dead() {
-                        Some(dead) => self.dead.push(dead),
-                        None => {
-                            is_short = true;
-                            self.peers.push(peer);
-                        }
+                if is_dead && peer.is_dead() {
+                    if let Some(dead) = peer.registered.as_ref().and_then(Registered::dead) {
+                        self.dead.push(dead);
+                        continue;
                     }
-                    continue;
+                    is_short = true;
                 }
             }
             if !peer.is_over() {
@@ -184,8 +188,8 @@ impl Clients {
         is_short
     }
 
-    /// Starts a thread for each session that is due, as far as there is room: first for those with
-    /// the fewest failures. Returns how long it is until the next one is due. The sessions of the
+    /// Starts a thread for each session that is due, as far as there is room: first for those
+    /// that have been due for longest. Returns how long it is until the next one is due. The sessions of the
     /// same servers can have at most half of what others leave, so that no outage delays the clients
     /// of other servers.
     fn reap(&mut self) -> Option<Duration> {
@@ -193,20 +197,21 @@ impl Clients {
         let dead = mem::take(&mut self.dead).into_iter().chain(self.failed.1.try_iter());
         let (mut due, later): (Vec<_>, _) = dead.partition(|dead| dead.due <= now);
         self.dead = later;
-        due.sort_by_key(|dead| dead.failures);
+        due.sort_by_key(|dead| dead.due);
+        self.tried.retain(|_, like| Arc::strong_count(like) > 1);
+        let running = self.tried.values().map(|like| Arc::strong_count(like) - 1);
+        let mut room = MOST_ATTEMPTS.saturating_sub(running.sum());
         for mut dead in due {
-            let servers = dead.registration.setting(CONNECT).unwrap_or_default();
-            let like = Arc::clone(self.tried.entry(servers).or_default());
-            let room = MOST_ATTEMPTS.saturating_sub(self.attempts.strong_count());
+            let like = Arc::clone(self.tried.entry(servers_of(&dead.registration)).or_default());
             if Arc::strong_count(&like) <= room {
-                if self.try_to_end(dead.clone(), like).is_some() {
+                if self.try_to_end(dead.clone(), like).is_ok() {
+                    room -= 1;
                     continue;
                 }
                 dead.due = now + SHORT;
             }
             self.dead.push(dead);
         }
-        self.tried.retain(|_, like| Arc::strong_count(like) > 1);
         // Those that are due wait for room.
         let next = self.dead.iter().map(|dead| dead.due).filter(|due| *due > now).min();
         next.map(|due| due - now)
@@ -214,20 +219,18 @@ impl Clients {
 
     /// Starts a thread that tries to end this session. Fails if the operating system is short of a
     /// resource.
-    fn try_to_end(&self, mut dead: Dead, like: Arc<()>) -> Option<()> {
-        let (attempt, wake) = (self.attempts.upgrade()?, Arc::clone(&self.wake));
-        let failed = self.failed.0.clone();
+    fn try_to_end(&self, mut dead: Dead, like: Arc<()>) -> io::Result<()> {
+        let (failed, wake) = (self.failed.0.clone(), Wake(Arc::clone(&self.wake)));
+        // Lookups of names may outlast the attempt. Until they end, they take its room.
+        let room = (like, wake.clone());
         let run = move || {
-            if let Some(wait) = dead.registration.try_to_end(dead.died) {
+            if let Some(wait) = dead.registration.attempt(dead.died, room) {
                 dead.due = Instant::now() + wait;
-                dead.failures += 1;
                 let _ = failed.send(dead);
             }
-            drop((attempt, like));
-            // There may now be room for another one.
-            let _ = write(&*wake, &1_u64.to_ne_bytes());
+            drop(wake);
         };
-        spawn("zoolock-reaping", run).ok()
+        spawn("zoolock-reaping", run)
     }
 }
 
@@ -235,12 +238,11 @@ impl Registered {
     /// Returns the session of the process, which has just died, or `None` if the operating system is
     /// short of a resource.
     fn dead(&self) -> Option<Dead> {
-        field(&self.process, PROCESS)?;
         // No hold has a longer margin than the session timeout.
         let margin = Duration::from_millis(counted(&self.margin)?);
         let margin = margin.min(self.registration.session_timeout());
         let (registration, died) = (self.registration.clone(), Instant::now());
-        Some(Dead { registration, died, due: died + margin, failures: 0 })
+        Some(Dead { registration, died, due: died + margin })
     }
 }
 
@@ -281,7 +283,10 @@ impl Peer {
     }
 
     fn is_dead(&self) -> bool {
-        self.registered.as_ref().is_some_and(|one| is_ready(&one.process))
+        self.registered.as_ref().is_some_and(|registered| {
+            let process = iter::once(registered.process.as_fd());
+            wait(process, Some(Duration::ZERO)).is_ok_and(|ready| ready[0])
+        })
     }
 
     /// Returns whether nothing more can come from this peer: its client has gone, and so has its
@@ -326,8 +331,8 @@ fn registered(message: &[u8], files: Vec<OwnedFd>) -> Result<Registered, String>
     let Ok([process, margin]) = <[OwnedFd; 2]>::try_from(files) else {
         return Err("the file descriptors of the process and the counter are missing".to_owned());
     };
-    // A file of another kind would become ready for a different reason.
-    if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
+    // A file of another kind would become ready for a different reason. No other kind has a pid.
+    if field(&process, "Pid:").is_none() || counted(&margin).is_none() {
         return Err("the file descriptors are not those of a process and a counter, or the reaper has too many open files".to_owned());
     }
     Ok(Registered { process, margin, registration })
@@ -346,6 +351,8 @@ fn field(file: &OwnedFd, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-fn is_ready(file: &OwnedFd) -> bool {
-    wait(iter::once(file.as_fd()), Some(Duration::ZERO)).is_ok_and(|ready| ready[0])
+/// Returns the servers of a session, without the chroot.
+fn servers_of(registration: &Registration) -> Vec<u8> {
+    let servers = registration.setting(CONNECT).unwrap_or_default().into_vec();
+    servers.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec()
 }

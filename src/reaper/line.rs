@@ -62,6 +62,8 @@ struct State {
     session: (i64, Duration),
     asked: Option<Instant>,
     is_accepted: bool,
+    /// Why there is no registration, until that is logged.
+    problem: Option<String>,
     /// What was last logged about the registration.
     said: Option<String>,
 }
@@ -137,8 +139,12 @@ fn are_all_users_known() -> bool {
 }
 
 impl State {
-    /// Reads what the reaper has answered so far.
-    fn listen(&mut self) -> Result<(), String> {
+    /// Notes what the reaper has answered so far.
+    fn listen(&mut self) {
+        self.read().unwrap_or_else(|problem| self.fail(problem));
+    }
+
+    fn read(&mut self) -> Result<(), String> {
         let mut answer = [0; LONGEST_ANSWER];
         for _ in 0..MOST_ANSWERS {
             let Some(socket) = &self.socket else { return Ok(()) };
@@ -166,6 +172,11 @@ impl State {
         Ok(())
     }
 
+    fn fail(&mut self, problem: String) {
+        self.end();
+        self.problem.get_or_insert(problem);
+    }
+
     fn end(&mut self) {
         (self.socket, self.asked, self.is_accepted) = (None, None, false);
     }
@@ -174,30 +185,30 @@ impl State {
 impl Registrar for Line {
     fn register(&self, key: SessionKey) -> Option<String> {
         let mut state = self.state.lock();
-        let (listened, session) = (state.listen(), (key.id, key.timeout));
-        if listened.is_err() {
-            state.end();
-        }
+        state.listen();
+        let session = (key.id, key.timeout);
         if state.is_accepted && state.session == session {
             state.said = None;
             return None;
         }
-        let registered = match state.asked {
+        match state.asked {
             Some(asked) if sys::now() - asked < PATIENCE => return None,
             // Files in transit count against the user's limit. Therefore, no more files are sent
             // until an answer arrives.
-            Some(_) => Err("it does not answer".to_owned()),
+            Some(_) => state.problem = Some("it does not answer".to_owned()),
             None => {
                 (state.session, state.asked, state.is_accepted) =
                     (session, Some(sys::now()), false);
                 let message = Registration::new(self.settings.clone(), key).to_text();
-                let sent = self.send(&mut state, message.as_bytes());
-                // The reaper may have answered before it hung up.
-                let sent = sent.map_err(|error| state.listen().err().unwrap_or(error.to_string()));
-                sent.inspect_err(|_| state.end()).and(listened)
+                if let Err(error) = self.send(&mut state, message.as_bytes()) {
+                    // The reaper may have answered before it hung up.
+                    state.listen();
+                    state.fail(error.to_string());
+                }
             }
-        };
-        let problem = registered.err().filter(|problem| state.said.as_ref() != Some(problem))?;
+        }
+        let problem =
+            state.problem.take().filter(|problem| state.said.as_ref() != Some(problem))?;
         state.said = Some(problem.clone());
         Some(format!("failed to register with the reaper at {:?}: {problem}", self.path))
     }
@@ -222,7 +233,8 @@ impl Registrar for Line {
 
     fn is_registered(&self) -> bool {
         let mut state = self.state.lock();
-        state.listen().is_ok() && state.is_accepted
+        state.listen();
+        state.is_accepted
     }
 }
 
@@ -242,13 +254,20 @@ mod tests {
         let path = std::env::temp_dir().join(format!("zoolock-line-{}", std::process::id()));
         let _reaper = Reaper::start(&path).unwrap();
         let line = Line::new(path, Vec::new()).unwrap();
+        let key = |timeout| SessionKey { id: 1, password: vec![0; 16], timeout };
         for (seconds, is_known) in [(4, false), (4, true), (9, false)] {
             let timeout = Duration::from_secs(seconds);
-            line.register(SessionKey { id: 1, password: vec![0; 16], timeout });
+            line.register(key(timeout));
             assert_eq!(line.state.lock().asked.is_none(), is_known, "{timeout:?}");
             while !line.is_registered() {
                 std::thread::yield_now();
             }
         }
+        // It is refused, which a program may read before it is logged.
+        line.register(key(Duration::ZERO));
+        while line.state.lock().asked.is_some() {
+            line.is_registered();
+        }
+        assert!(line.register(key(Duration::ZERO)).is_some_and(|said| said.contains("version")));
     }
 }

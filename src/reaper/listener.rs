@@ -3,24 +3,19 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io, mem, process};
+use std::{fs, io, process};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use rustix::event::{EventfdFlags, eventfd};
+use crossbeam_channel::Receiver;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, write};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
-use rustix::process::{Resource, getrlimit};
 
-use super::clients::{Clients, MOST, spawn};
+use super::clients::{Clients, Dead, OVER};
 use crate::base::error::{Error, Result};
-
-/// How many files each client may take.
-const FILES: usize = 4;
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
 /// free within milliseconds instead of a session timeout.
@@ -68,11 +63,10 @@ pub struct Reaper {
     path: PathBuf,
     /// Locked for as long as the reaper exists: no other process may replace its socket.
     lock: File,
+    /// Wakes the thread.
     wake: Arc<OwnedFd>,
-    /// What ends the threads when it is dropped, and what each thread that ends a session has.
-    alive: Option<(Sender<()>, Arc<Sender<()>>)>,
     /// This channel is disconnected when no thread ends a session any more.
-    ended: Receiver<()>,
+    ended: Receiver<Dead>,
     /// The process that started the reaper. A forked child may drop a copy of it.
     process: u32,
 }
@@ -94,22 +88,15 @@ impl Reaper {
     ///   another file is there, or the path is longer than 107 bytes.
     /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
         let wrong =
             |reason: io::Error| Error::invalid("socket of a reaper", format!("{path:?}: {reason}"));
-        let (lock, socket) = listen_at(&path).map_err(wrong)?;
+        // The working directory may change.
+        let remains = path::absolute(path).map_err(wrong)?;
+        let (lock, socket) = listen_at(path).map_err(wrong)?;
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let wake = Arc::new(eventfd(0, flags).map_err(|error| no_thread(error.into()))?);
-        let ((going_on, over), (attempt, ended)) = (bounded(0), bounded(0));
-        let attempt = Arc::new(attempt);
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = MOST.min(files as usize / FILES);
-        let attempts = Arc::downgrade(&attempt);
-        let clients = Clients::new(socket, most, Arc::clone(&wake), over, attempts);
-        spawn("zoolock-reaper", move || clients.run()).map_err(no_thread)?;
-        let alive = Some((going_on, attempt));
-        Ok(Reaper { path, lock, wake, alive, ended, process: process::id() })
+        let (wake, ended) = Clients::start(socket).map_err(no_thread)?;
+        Ok(Reaper { path: remains, lock, wake, ended, process: process::id() })
     }
 }
 
@@ -119,12 +106,10 @@ impl Reaper {
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
-            // Another thread may have used these channels during the fork.
-            return mem::forget(self.alive.take());
+            return;
         }
-        self.alive = None;
-        let _ = write(&*self.wake, &1_u64.to_ne_bytes());
-        let _ = self.ended.recv();
+        let _ = write(&*self.wake, &OVER.to_ne_bytes());
+        self.ended.iter().for_each(drop);
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
         // unlock, the copy would keep the file locked until it is closed.

@@ -1,6 +1,7 @@
 //! What a program needs to end a session of another process: the session's key, and how to reach
 //! the servers.
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::fmt::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -82,10 +83,14 @@ impl Registration {
     ///   have ended the session by themselves. Trying again is safe.
     /// - [`Error::SpawnThread`] if the operating system cannot create a thread.
     pub fn end_session(&self) -> Result<()> {
+        self.end_keeping(())
+    }
+
+    fn end_keeping(&self, kept: impl Any + Send + Sync) -> Result<()> {
         let builder = ClientBuilder::from_vars(|name| self.setting(name))?;
         let builder = builder.client_builder()?.max_answer(MAX_ANSWER);
         let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
-        builder.end_session(&key).map_err(|error| match error.kind() {
+        builder.end_session(&key, kept).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
             ErrorKind::NoThread => Error::SpawnThread { cause: error.to_string() },
             _ => Error::MaybeDone { path: format!("session {:#x}", self.key.id) },
@@ -106,14 +111,15 @@ impl Registration {
         while let Some(time) = wait
             && sys::recv_timeout(over, time).is_err_and(|error| error.is_timeout())
         {
-            wait = self.try_to_end(died);
+            wait = self.attempt(died, ());
         }
     }
 
     /// Tries once to end the session of a process that died at this time. Returns how long to wait
-    /// before the next attempt, if one is needed.
-    pub(super) fn try_to_end(&self, died: Instant) -> Option<Duration> {
-        let (ended, session, passed) = (self.end_session(), self.key.id, sys::now() - died);
+    /// before the next attempt, if one is needed. `kept` is dropped when all lookups of names have
+    /// ended: the system's resolver may take longer than this call.
+    pub(super) fn attempt(&self, died: Instant, kept: impl Any + Send + Sync) -> Option<Duration> {
+        let (ended, session, passed) = (self.end_keeping(kept), self.key.id, sys::now() - died);
         let wait = match ended {
             Ok(()) => None,
             Err(_) if passed > LONGEST_OUTAGE => None,

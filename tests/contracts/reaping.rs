@@ -31,8 +31,7 @@ fn holder() -> (Client, DistributedLock, Hold) {
 #[track_caller]
 fn is_ended(hold: &Hold) {
     let ended = hold.ended().recv_timeout(SOON);
-    println!("{ended:?}: {:?}", hold.state());
-    assert!(!hold.is_held());
+    assert!(!hold.is_held(), "{ended:?}: {:?}", hold.state());
 }
 
 /// When this returns, the reaper has handled all earlier events.
@@ -42,9 +41,8 @@ fn has_looked(socket: &str) {
 
 #[test]
 fn process_that_lives_keeps_its_session() {
-    let (_folder, socket) = scratch();
+    let ((_folder, socket), (client, _lock, hold), process) = (scratch(), holder(), sleeper());
     let _reaper = Reaper::start(&socket).unwrap();
-    let ((client, _lock, hold), process) = (holder(), sleeper());
     let line = Line::to(&socket);
     assert_eq!(line.register(&client, &process, Duration::ZERO), "ok");
     for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
@@ -89,9 +87,8 @@ fn largest_margin_of_a_hold_is_reported() {
 
 #[test]
 fn closed_client_and_the_session_before_are_left_alone() {
-    let (_folder, socket) = scratch();
+    let ((_folder, socket), (first, _lock, hold), process) = (scratch(), holder(), sleeper());
     let _reaper = Reaper::start(&socket).unwrap();
-    let ((first, _lock, hold), process) = (holder(), sleeper());
     let line = Line::to(&socket);
     assert_eq!(line.register(&first, &process, Duration::ZERO), "ok");
     let (second, _other_lock, other) = holder();
@@ -110,8 +107,7 @@ fn closed_client_and_the_session_before_are_left_alone() {
 
 #[test]
 fn reaper_that_is_started_again_is_found() {
-    let (_folder, socket) = scratch();
-    let server = Server::start().unwrap();
+    let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
     let builder = Client::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
     assert!(warnings(&socket).is_empty());
     let client = connected(builder.reaper(&socket));
@@ -171,9 +167,8 @@ fn reaper_that_does_not_answer_is_asked_once() {
 
 #[test]
 fn wrong_registrations_are_refused() {
-    let (_folder, socket) = scratch();
+    let ((_folder, socket), (client, _lock, hold), process) = (scratch(), holder(), sleeper());
     let _reaper = Reaper::start(&socket).unwrap();
-    let ((client, _lock, hold), process) = (holder(), sleeper());
     let good = client.registration().unwrap().to_text();
     let counter = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let ((output, input), handle) = (pipe().unwrap(), handle_of(process.id()));
@@ -207,8 +202,7 @@ fn socket_of_somebody_else_is_not_taken() {
     fs::write(&file, "content").unwrap();
     for path in [&socket, &file, &at("no/such"), &at(&"x".repeat(108))] {
         let error = Reaper::start(path).unwrap_err();
-        println!("{error}");
-        assert!(matches!(error, Error::InvalidArgument { .. }));
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "content");
     drop(reaper);
@@ -223,19 +217,23 @@ fn socket_of_somebody_else_is_not_taken() {
 fn outage_is_outlasted_and_delays_no_client_of_other_servers() {
     let ((_folder, socket), server) = (scratch(), Server::start().unwrap());
     let _reaper = Reaper::start(&socket).unwrap();
-    let client = client_of(&server.connect_string(), Duration::from_secs(2));
-    let ((other, _lock, hold), processes) = (holder(), [sleeper(), sleeper()]);
-    for _ in 0..300 {
-        assert_eq!(Line::to(&socket).register(&client, &processes[0], Duration::ZERO), "ok");
+    let servers = |chroot| format!("{}/app{chroot}", server.connect_string());
+    let clients = [1, 2, 3, 4, 5, 6].map(|n| client_of(&servers(n), SESSION * 2));
+    let ids = clients.each_ref().map(|client| format!("{:#x}", client.session_id().unwrap()));
+    let ((other, _lock, hold), first, second) = (holder(), sleeper(), sleeper());
+    for client in clients.iter().flat_map(|client| [client; 50]) {
+        assert_eq!(Line::to(&socket).register(client, &first, Duration::ZERO), "ok");
     }
-    let line = Line::to(&socket);
-    assert_eq!(line.register(&other, &processes[1], Duration::ZERO), "ok");
+    assert_eq!(Line::to(&socket).register(&other, &second, Duration::ZERO), "ok");
     server.kill().unwrap();
-    let [first, second] = processes;
     drop(first);
     has_looked(&socket);
     drop(second);
+    assert!(warnings(&socket).is_empty());
     is_ended(&hold);
+    // This did not have to wait until an attempt at the other servers had failed.
+    assert!(ids.iter().all(|id| warnings(id).is_empty()));
     server.start_again().unwrap();
-    wait_until("a new session was opened", SOON, || client.stats().sessions > 1);
+    let have_new = || clients.iter().all(|client| client.stats().sessions > 1);
+    wait_until("they have new sessions", SOON, have_new);
 }

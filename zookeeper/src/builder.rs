@@ -175,6 +175,9 @@ impl Builder {
     /// closes it. It waits for at most a session timeout. **If the process is still alive, it loses the
     /// session**, as if the servers had ended it.
     ///
+    /// `kept` is dropped when all lookups of names have ended, too: the system's resolver may take
+    /// longer than this call.
+    ///
     /// # Errors
     ///
     /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
@@ -182,8 +185,9 @@ impl Builder {
     /// - [`ErrorKind::NoConnection`] or [`ErrorKind::Timeout`] if no server has confirmed in time that
     ///   the session is over. It is safe to try again.
     #[doc(hidden)]
-    pub fn end_session(mut self, key: &SessionKey) -> Result<()> {
+    pub fn end_session(mut self, key: &SessionKey, kept: impl Send + Sync + 'static) -> Result<()> {
         let (servers, timeout) = (self.servers.clone(), key.timeout);
+        self.transport.lookup = self.transport.lookup.keeping(kept);
         let credentials = mem::take(&mut self.credentials);
         let settings = self.session_timeout(timeout).request_timeout(timeout);
         let started = settings.start(credentials, Some(key));

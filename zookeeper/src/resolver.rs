@@ -60,6 +60,16 @@ impl Resolver {
     }
 }
 
+impl Lookup {
+    /// Returns this function, with a value that is dropped when the last lookup has ended.
+    pub(crate) fn keeping(self, kept: impl Send + Sync + 'static) -> Lookup {
+        Lookup(Arc::new(move |name| {
+            let _ = &kept;
+            self.0(name)
+        }))
+    }
+}
+
 #[cfg(test)]
 impl Lookup {
     pub(crate) fn new(find: impl Fn(&str) -> Found + Send + Sync + 'static) -> Lookup {

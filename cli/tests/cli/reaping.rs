@@ -26,11 +26,10 @@ fn registered_at(socket: &str) -> zoolock::Client {
 fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
     let begun = Instant::now();
     running.signal(Signal::SIGKILL);
-    let guard = held(path);
+    let _guard = held(path);
     assert!(is_gone(inside), "two programs under one lock");
     // Without a reaper, the session would last for 40 s.
     assert!(begun.elapsed() < Duration::from_secs(20));
-    drop(guard);
 }
 
 #[test]
@@ -79,13 +78,10 @@ fn reaper_listens_until_a_signal_ends_it() {
     let lines: Vec<_> = iter::repeat_with(register).take_while(|(said, _)| said == "ok").collect();
     assert_eq!(lines.len() + 1, 25, "a quarter of the limit");
     assert!(register().0.contains("too many clients"));
-    lines.iter().for_each(|(_, line)| line.send(b"forget", &[]));
-    drop(lines);
+    lines.into_iter().for_each(|(_, line)| line.send(b"forget", &[]));
     wait_until("there is room", SOON, || register().0 == "ok");
     let (code, _, said) = ends(zoolock(&["reaper", "--socket", &socket]));
-    assert_eq!(code, Some(64), "{said}");
-    assert!(said.contains(&socket), "{said}");
-
+    assert!(code == Some(64) && said.contains(&socket), "{code:?}: {said}");
     let mut doctor = zoolock(&["doctor"]);
     doctor.env("ZOOLOCK_REAPER", &socket);
     assert!(ends(&mut doctor).1.contains("ok       the reaper at"));
@@ -96,8 +92,7 @@ fn reaper_listens_until_a_signal_ends_it() {
 
 #[test]
 fn run_does_not_use_the_reaper_of_programs() {
-    let (_folder, socket) = scratch();
-    let path = fresh_path("run");
+    let ((_folder, socket), path) = (scratch(), fresh_path("run"));
     let mut command = run(&[], &path, UNTIL_TOLD);
     command.env("ZOOLOCK_REAPER", &socket);
     let mut running = Beside::start(command);

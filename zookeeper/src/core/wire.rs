@@ -139,7 +139,6 @@ mod tests {
         let mut bytes = 3_i32.to_be_bytes().to_vec();
         bytes.extend([7; 12]);
         let list = Reader(&bytes).list(4, Reader::int).expect("a list");
-        println!("{list:?}, {} places", list.capacity());
         assert_eq!((list.len(), list.capacity()), (3, 3));
         // A list with this many elements would need 16 GiB.
         bytes[..4].copy_from_slice(&i32::MAX.to_be_bytes());

