@@ -63,7 +63,9 @@ fn main() -> ExitCode {
 
 fn act(arguments: Arguments) -> Result<u8, Failed> {
     output::show_warnings();
-    if process::id() == 1 && !matches!(arguments.action, Action::Run(_) | Action::Lead(_)) {
+    let has_handler =
+        matches!(arguments.action, Action::Run(_) | Action::Lead(_) | Action::Reaper { .. });
+    if process::id() == 1 && !has_handler {
         signals::end_by_them()?;
     }
     match arguments.action {

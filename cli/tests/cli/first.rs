@@ -1,6 +1,8 @@
 //! zoolock as the first process of a container. The kernel delivers only signals that it handles, and all orphans
 //! become its children.
 
+use std::fs;
+
 use crate::util::*;
 
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -31,18 +33,21 @@ fn pid_1_reaps_orphans_forwards_signals_and_releases_the_lock() {
 #[test]
 fn signals_end_pid_1_while_it_waits_or_watches() {
     let path = fresh_path("first-waits");
-    let _held = held(&path);
-    for (arguments, signal) in
-        [(&["run", &path, "true"][..], Signal::SIGTERM), (&["watch", &path], Signal::SIGINT)]
-    {
+    let (_held, (_folder, socket)) = (held(&path), scratch());
+    for (arguments, signal, code) in [
+        (&["run", &path, "true"][..], Signal::SIGTERM, 143),
+        (&["watch", &path], Signal::SIGINT, 130),
+        (&["reaper", "--socket", &socket], Signal::SIGTERM, 0),
+    ] {
         let Some(command) = unshared(&CONTAINER, arguments) else { return };
         let mut waiting = Beside::start(command);
         match arguments[0] {
             "watch" => drop(waiting.says("holds")),
-            _ => drop(await_nodes(&path, 2)),
+            "run" => drop(await_nodes(&path, 2)),
+            _ => drop(wait_until("it listens", SOON, || fs::exists(&socket).expect("a folder"))),
         }
         send(zoolock_of(&waiting), signal);
-        assert_eq!(waiting.code(), Some(128 + signal as i32), "{arguments:?}");
+        assert_eq!(waiting.code(), Some(code), "{arguments:?}");
         await_nodes(&path, 1);
     }
 }
