@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedLock, DistributedRwLock};
-use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_server, wait_until};
+use zoolock::{Client, DistributedLock};
+use zoolock_test_support::{FaultProxy, fresh_path, shared_probe, shared_server, wait_until};
 
 use common::{Object, await_resumed, behind_a_proxy_of, client_of};
 
@@ -40,14 +40,17 @@ impl Stage {
         Stage { path, monitor: Arc::clone(&self.monitor) }
     }
 
+    /// Creates the directories of a semaphore by hand. Ours deletes its own ones, which kazoo does not expect.
+    pub fn with_directories(self) -> Stage {
+        let parts = ["locks", "leases"].map(|part| self.below(part).path);
+        let probe = shared_probe().expect("a probe");
+        parts.iter().for_each(|path| probe.create_all(path).expect("a directory"));
+        self
+    }
+
     /// Returns our plain lock.
     pub fn lock(&self, client: &Client) -> DistributedLock {
         DistributedLock::new(client, &self.path).expect("a path")
-    }
-
-    /// Returns our read-write lock.
-    pub fn read_write(&self, client: &Client) -> DistributedRwLock {
-        DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
     /// Returns the command that acquires repeatedly; `taking` is `lock`, `read`, `write`, `lead` or `latch`.
@@ -69,7 +72,7 @@ impl Stage {
 
     /// Returns the children of the lock's directory, ordered by sequence number, or none if it does not exist.
     pub fn nodes(&self) -> Vec<String> {
-        let probe = Probe::connect(shared_server().address()).expect("a probe");
+        let probe = shared_probe().expect("a probe");
         let mut nodes = probe.children(&self.path).expect("an answer");
         nodes.sort_by_key(|node| node[node.len().saturating_sub(10)..].to_owned());
         nodes
@@ -81,7 +84,6 @@ impl Stage {
         let order = self.monitor.order();
         let is_ours = |who: &String| who.starts_with("ours");
         let changes = order.windows(2).filter(|two| is_ours(&two[0]) != is_ours(&two[1])).count();
-        println!("{} turns, {changes} times to the other side", order.len());
         assert!(changes >= turns / 2, "no contention: {order:?}");
     }
 

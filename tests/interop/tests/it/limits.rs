@@ -2,6 +2,7 @@
 //! does not promise how they behave. These tests also prove that the monitor detects two holders at once.
 
 use common::Subject;
+use zoolock::DistributedRwLock;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
 /// Lets a peer acquire its lock although another holder is inside, and asserts that the monitor detects this.
@@ -42,7 +43,7 @@ pub(crate) fn fails_beside_a_read_write_lock(go_zookeeper: &Implementation) {
     let stage = Stage::new("mixed");
     let [mut peer]: [Peer; 1] = go_zookeeper.start();
     let client = client();
-    let writing = stage.read_write(&client).writer();
+    let writing = DistributedRwLock::new(&client, &stage.path).unwrap().writer();
     let guard = writing.acquire().unwrap();
     peer.tell(&format!("lock {}", stage.path));
     let failed = peer.result().expect_err("it cannot read the node");

@@ -64,7 +64,7 @@ pub(crate) fn never_exceeds_the_limit(curator: &Implementation) {
 }
 
 pub(crate) fn hands_over(curator: &Implementation) {
-    let stage = Stage::new("semaphore-shares");
+    let stage = Stage::new("semaphore-shares").with_directories();
     let mut theirs: [Peer; 2] = curator.start();
     let client = client();
     let ours = semaphore(&stage, &client, 2);
