@@ -328,12 +328,11 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>
 fn registered(message: &[u8], files: Vec<OwnedFd>) -> Result<Registered, String> {
     let text = String::from_utf8_lossy(message);
     let registration = Registration::from_text(&text).map_err(|error| error.to_string())?;
-    let Ok([process, margin]) = <[OwnedFd; 2]>::try_from(files) else {
-        return Err("the file descriptors of the process and the counter are missing".to_owned());
-    };
+    let wrong = "the file descriptors are not those of a process and a counter, or the reaper has too many open files";
+    let [process, margin] = <[OwnedFd; 2]>::try_from(files).map_err(|_| wrong)?;
     // A file of another kind would become ready for a different reason. No other kind has a pid.
     if field(&process, "Pid:").is_none() || counted(&margin).is_none() {
-        return Err("the file descriptors are not those of a process and a counter, or the reaper has too many open files".to_owned());
+        return Err(wrong.to_owned());
     }
     Ok(Registered { process, margin, registration })
 }

@@ -15,6 +15,7 @@ use rustix::net::{
 };
 
 use super::clients::{Clients, Dead, OVER};
+use super::registration::LONGEST_TRY;
 use crate::base::error::{Error, Result};
 
 /// Ends the ZooKeeper sessions of processes that have died. The locks of a crashed process are then
@@ -101,15 +102,16 @@ impl Reaper {
 }
 
 /// Stops listening, and removes the socket. Dropping the reaper waits for the attempts to end a
-/// session that have begun: for at most a session timeout, or a minute if that is less. Processes
-/// that are still alive are no longer watched.
+/// session that have begun: for at most a session timeout, or a minute if that is less, but for up to
+/// two minutes if a certificate is on a file system that hangs. Processes that are still alive are no
+/// longer watched.
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
             return;
         }
         let _ = write(&*self.wake, &OVER.to_ne_bytes());
-        self.ended.iter().for_each(drop);
+        while self.ended.recv_timeout(LONGEST_TRY).is_ok() {}
         let _ = fs::remove_file(&self.path);
         // A process that is being started may have a copy of the file descriptor. Without this
         // unlock, the copy would keep the file locked until it is closed.

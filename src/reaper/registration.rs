@@ -28,7 +28,7 @@ const MOST_SERVERS: usize = 16;
 
 /// The longest session timeout, in milliseconds, and the longest attempt to end a session.
 const MOST: i64 = 3_600_000;
-const LONGEST_TRY: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_TRY: Duration = Duration::from_secs(60);
 
 /// The longest answer of a server, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
