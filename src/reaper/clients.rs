@@ -71,7 +71,7 @@ pub(super) struct Clients {
     dead: Vec<Dead>,
     /// How many peers there can be, according to the limit for open files.
     most: usize,
-    /// For each list of servers: something of which each attempt has a copy.
+    /// For each list of servers: something of which each attempt has copies.
     tried: HashMap<Vec<u8>, Arc<()>>,
     /// The sessions for which an attempt has failed. Each attempt has a sender.
     failed: (Sender<Dead>, Receiver<Dead>),
@@ -188,10 +188,10 @@ impl Clients {
         is_short
     }
 
-    /// Starts a thread for each session that is due, as far as there is room: first for those
-    /// that have been due for longest. Returns how long it is until the next one is due. The sessions of the
-    /// same servers can have at most half of what others leave, so that no outage delays the clients
-    /// of other servers.
+    /// Starts a thread for each session that is due, as far as there is room: first for those that
+    /// have been due for longest. Returns how long it is until the next one is due. The sessions of
+    /// the same servers can have at most half of what others leave. Therefore, outages of up to five
+    /// ensembles do not delay the clients of another one.
     fn reap(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let dead = mem::take(&mut self.dead).into_iter().chain(self.failed.1.try_iter());

@@ -93,11 +93,11 @@ impl Reaper {
         let wrong =
             |reason: io::Error| Error::invalid("socket of a reaper", format!("{path:?}: {reason}"));
         // The working directory may change.
-        let remains = path::absolute(path).map_err(wrong)?;
+        let absolute = path::absolute(path).map_err(wrong)?;
         let (lock, socket) = listen_at(path).map_err(wrong)?;
         let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
         let (wake, ended) = Clients::start(socket).map_err(no_thread)?;
-        Ok(Reaper { path: remains, lock, wake, ended, process: process::id() })
+        Ok(Reaper { path: absolute, lock, wake, ended, process: process::id() })
     }
 }
 
